@@ -1,1 +1,11 @@
-//! `kubectl-aicr`.
+//! Captures the configuration of a GPU cluster and leaves the cluster as it found it.
+//!
+//! This is the library behind `kubectl aicr`. It prints nothing: it returns values and emits events.
+
+pub mod agent;
+pub mod error;
+
+pub use agent::config::{Config, Keep, Output};
+pub use agent::names::staging_config_map_name;
+pub use agent::run_id;
+pub use error::Error;

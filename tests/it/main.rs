@@ -1,10 +1,6 @@
 //! The one integration-test crate: a module a behaviour, each test in a
 //! namespace of its own, all in parallel on one control plane.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    reason = "a test fails by panicking"
-)]
+#![allow(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
 
 #[path = "../support/mod.rs"]
 mod support;

@@ -1,5 +1,2 @@
 //! What the integration tests stand on.
-#![allow(
-    dead_code,
-    reason = "a test bed offers more than the tests of today use"
-)]
+#![allow(dead_code, reason = "a test bed offers more than the tests of today use")]

@@ -1,0 +1,221 @@
+//! Calls to the API server: each bounded, reads and UID-pinned deletes repeated where that is safe, creates never.
+
+use std::future::Future;
+use std::time::Duration;
+
+use kube::api::{
+    DeleteParams, DynamicObject, GetParams, PartialObjectMeta, PostParams, Preconditions, PropagationPolicy, Request,
+};
+use kube::{Api, Client};
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, sleep, timeout};
+
+use crate::agent::created_set::Uid;
+use crate::agent::manifests::Manifest;
+use crate::agent::object::{Kind, ObjectRef};
+use crate::error::{ApiError, Failure};
+
+/// First pause before a call is repeated; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Longest pause before a call is repeated.
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// The longest that the API server lets a create wait, whatever the client asks for (its own default).
+const LONGEST_SERVER_TIMEOUT: Duration = Duration::from_secs(60);
+
+/// The one way of this crate to the API server.
+#[derive(Clone)]
+pub(crate) struct Cluster {
+    client: Client,
+    request_timeout: Duration,
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").field("request_timeout", &self.request_timeout).finish_non_exhaustive()
+    }
+}
+
+/// What the server said to a delete.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Deletion {
+    /// The object is gone by this delete.
+    Deleted,
+    /// The delete was accepted; finalizers hold the object.
+    Terminating,
+    /// No object with that UID stands there.
+    Gone,
+}
+
+impl Cluster {
+    pub(crate) fn new(client: Client, request_timeout: Duration) -> Self {
+        Self { client, request_timeout }
+    }
+
+    pub(crate) fn client(&self) -> Client {
+        self.client.clone()
+    }
+
+    /// Creates an object, once: a repeated create would meet its own first attempt and report it as someone else's.
+    /// The server is told to give up in time, so that a lost create cannot commit much later (R31).
+    /// RBAC: `create` on the kind.
+    pub(crate) async fn create(
+        &self,
+        manifest: &Manifest,
+        dry_run: bool,
+    ) -> Result<PartialObjectMeta<DynamicObject>, ApiError> {
+        let action = format!("create {}", manifest.object);
+        let request = self.create_request(manifest, dry_run).map_err(|error| ApiError::new(&action, error))?;
+        self.bounded(&action, self.client.request(request)).await
+    }
+
+    fn create_request(&self, manifest: &Manifest, dry_run: bool) -> Result<http::Request<Vec<u8>>, kube::Error> {
+        let object = &manifest.object;
+        let url = url(object.kind, object.namespace.as_deref());
+        let parameters = PostParams { dry_run, field_manager: Some(FIELD_MANAGER.to_owned()) };
+        let body = serde_json::to_vec(&manifest.body).map_err(kube::Error::SerdeError)?;
+        let mut request = Request::new(url).create(&parameters, body).map_err(kube::Error::BuildRequest)?;
+        let seconds = self.request_timeout.min(LONGEST_SERVER_TIMEOUT).as_secs().max(1);
+        let uri = format!("{}&timeout={seconds}s", request.uri());
+        *request.uri_mut() = uri.parse().map_err(|error| kube::Error::HttpError(http::Error::from(error)))?;
+        Ok(request)
+    }
+
+    /// Metadata of an object, `None` if it does not exist. RBAC: `get` on the kind.
+    pub(crate) async fn metadata(
+        &self,
+        object: &ObjectRef,
+        deadline: Instant,
+    ) -> Result<Option<PartialObjectMeta<DynamicObject>>, ApiError> {
+        let api = self.api(object.kind, object.namespace.as_deref());
+        let action = format!("read {object}");
+        self.repeated(&action, deadline, || api.get_metadata_opt(&object.name)).await
+    }
+
+    /// A whole object, `None` if it does not exist. RBAC: `get` on the kind.
+    pub(crate) async fn get<K>(&self, object: &ObjectRef, deadline: Instant) -> Result<Option<K>, ApiError>
+    where
+        K: DeserializeOwned,
+    {
+        let action = format!("read {object}");
+        let path = url(object.kind, object.namespace.as_deref());
+        let fetched = self
+            .repeated(&action, deadline, || async {
+                let request = Request::new(path.clone())
+                    .get(&object.name, &GetParams::default())
+                    .map_err(kube::Error::BuildRequest)?;
+                self.client.request(request).await
+            })
+            .await;
+        match fetched {
+            Ok(object) => Ok(Some(object)),
+            Err(error) if error.is_not_found() => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// Deletes the object that has this UID, and no other. Repeating it is safe: the UID pins it.
+    /// RBAC: `delete` on the kind; `get` settles a `Conflict`.
+    pub(crate) async fn delete(&self, object: &ObjectRef, uid: &Uid, deadline: Instant) -> Result<Deletion, ApiError> {
+        let api = self.api(object.kind, object.namespace.as_deref());
+        let propagation = match object.kind {
+            // Its pods go with it, and before it.
+            Kind::Job => PropagationPolicy::Foreground,
+            _ => PropagationPolicy::Background,
+        };
+        let parameters = DeleteParams {
+            propagation_policy: Some(propagation),
+            preconditions: Some(Preconditions { uid: Some(uid.as_str().to_owned()), resource_version: None }),
+            ..DeleteParams::default()
+        };
+        let action = format!("delete {object}");
+        let answer = self.repeated(&action, deadline, || api.delete(&object.name, &parameters)).await;
+        let conflict = match answer {
+            Ok(either::Either::Left(_)) => return Ok(Deletion::Terminating),
+            Ok(either::Either::Right(_)) => return Ok(Deletion::Deleted),
+            Err(error) if error.is_not_found() => return Ok(Deletion::Gone),
+            Err(error) if error.has_code(409) => error,
+            Err(error) => return Err(error),
+        };
+        // A webhook answers 409 as well: only absence or another UID means that ours is gone (R30).
+        match self.metadata(object, deadline).await? {
+            Some(live) if live.metadata.uid.as_deref() == Some(uid.as_str()) => Err(conflict),
+            Some(_) | None => Ok(Deletion::Gone),
+        }
+    }
+
+    pub(crate) fn api(&self, kind: Kind, namespace: Option<&str>) -> Api<DynamicObject> {
+        let resource = kind.api_resource();
+        match namespace {
+            Some(namespace) => Api::namespaced_with(self.client.clone(), namespace, &resource),
+            None => Api::all_with(self.client.clone(), &resource),
+        }
+    }
+
+    /// One call, bounded.
+    pub(crate) async fn bounded<T>(
+        &self,
+        action: &str,
+        call: impl Future<Output = Result<T, kube::Error>>,
+    ) -> Result<T, ApiError> {
+        match timeout(self.request_timeout, call).await {
+            Ok(answer) => answer.map_err(|error| ApiError::new(action, error)),
+            Err(_) => Err(ApiError { action: action.to_owned(), failure: Failure::NoAnswer(self.request_timeout) }),
+        }
+    }
+
+    /// A call that may be made more than once: repeated with growing pauses while its failure may pass, until the
+    /// deadline.
+    pub(crate) async fn repeated<T, F>(
+        &self,
+        action: &str,
+        deadline: Instant,
+        call: impl Fn() -> F,
+    ) -> Result<T, ApiError>
+    where
+        F: Future<Output = Result<T, kube::Error>>,
+    {
+        let mut pause = FIRST_PAUSE;
+        loop {
+            let error = match self.bounded(action, call()).await {
+                Ok(answer) => return Ok(answer),
+                Err(error) => error,
+            };
+            let wait = pause.max(retry_after(&error));
+            if !may_pass(&error) || Instant::now() + wait >= deadline {
+                return Err(error);
+            }
+            tracing::debug!(%error, ?wait, "call failed, repeating it");
+            sleep(wait).await;
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        }
+    }
+}
+
+/// Field manager of what the plugin writes.
+pub(crate) const FIELD_MANAGER: &str = "kubectl-aicr";
+
+fn url(kind: Kind, namespace: Option<&str>) -> String {
+    let root = if kind.group().is_empty() { "/api/v1".to_owned() } else { format!("/apis/{}/v1", kind.group()) };
+    match namespace {
+        Some(namespace) => format!("{root}/namespaces/{namespace}/{}", kind.plural()),
+        None => format!("{root}/{}", kind.plural()),
+    }
+}
+
+/// Whether the same call may succeed a moment later.
+pub(crate) fn may_pass(error: &ApiError) -> bool {
+    match &error.failure {
+        Failure::Status(status) => matches!(status.code, 429 | 500 | 502 | 503 | 504),
+        Failure::NoAnswer(_) => true,
+        Failure::Transport(source) => {
+            !matches!(source.as_ref(), kube::Error::Auth(_) | kube::Error::SerdeError(_) | kube::Error::BuildRequest(_))
+        }
+    }
+}
+
+fn retry_after(error: &ApiError) -> Duration {
+    let seconds = error.status().and_then(|status| status.details.as_ref()).map_or(0, |d| d.retry_after_seconds);
+    Duration::from_secs(seconds.into()).min(LONGEST_PAUSE)
+}
