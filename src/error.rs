@@ -92,6 +92,11 @@ impl ApiError {
         self.status().is_some_and(|status| status.code == code)
     }
 
+    /// The reason decides, not the code: 409 can come from a quota race as well (R6).
+    pub(crate) fn is_already_exists(&self) -> bool {
+        self.status().is_some_and(kube::core::Status::is_already_exists)
+    }
+
     pub(crate) fn is_not_found(&self) -> bool {
         self.status().is_some_and(|status| status.is_not_found() || status.code == 404)
     }

@@ -3,9 +3,11 @@
 //! This is the library behind `kubectl aicr`. It prints nothing: it returns values and emits events.
 
 pub mod agent;
+pub(crate) mod diagnose;
 pub mod error;
 
 pub use agent::config::{Config, Keep, Output};
+pub use agent::deployer::Deployer;
 pub use agent::names::staging_config_map_name;
 pub use agent::run_id;
 pub use error::Error;

@@ -22,7 +22,7 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// The longest that the API server lets a create wait, whatever the client asks for (its own default).
-const LONGEST_SERVER_TIMEOUT: Duration = Duration::from_secs(60);
+const LONGEST_SERVER_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// The one way of this crate to the API server.
 #[derive(Clone)]
@@ -176,20 +176,44 @@ impl Cluster {
     where
         F: Future<Output = Result<T, kube::Error>>,
     {
-        let mut pause = FIRST_PAUSE;
+        let mut pause = Pause::default();
         loop {
             let error = match self.bounded(action, call()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
-            let wait = pause.max(retry_after(&error));
+            let wait = pause.after(&error);
             if !may_pass(&error) || Instant::now() + wait >= deadline {
                 return Err(error);
             }
             tracing::debug!(%error, ?wait, "call failed, repeating it");
             sleep(wait).await;
-            pause = (pause * 2).min(LONGEST_PAUSE);
         }
+    }
+}
+
+/// The pause before a call is repeated, doubled each time.
+#[derive(Debug)]
+pub(crate) struct Pause(Duration);
+
+impl Default for Pause {
+    fn default() -> Self {
+        Self(FIRST_PAUSE)
+    }
+}
+
+impl Pause {
+    /// The next pause.
+    pub(crate) fn next(&mut self) -> Duration {
+        let pause = self.0;
+        self.0 = (pause * 2).min(LONGEST_PAUSE);
+        pause
+    }
+
+    /// The next pause, at least as long as the server asked for.
+    pub(crate) fn after(&mut self, error: &ApiError) -> Duration {
+        let seconds = error.status().and_then(|status| status.details.as_ref()).map_or(0, |d| d.retry_after_seconds);
+        self.next().max(Duration::from_secs(seconds.into()).min(LONGEST_PAUSE))
     }
 }
 
@@ -213,9 +237,4 @@ pub(crate) fn may_pass(error: &ApiError) -> bool {
             !matches!(source.as_ref(), kube::Error::Auth(_) | kube::Error::SerdeError(_) | kube::Error::BuildRequest(_))
         }
     }
-}
-
-fn retry_after(error: &ApiError) -> Duration {
-    let seconds = error.status().and_then(|status| status.details.as_ref()).map_or(0, |d| d.retry_after_seconds);
-    Duration::from_secs(seconds.into()).min(LONGEST_PAUSE)
 }

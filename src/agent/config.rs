@@ -30,6 +30,7 @@ pub(crate) const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
 /// What a run does. Start from [`Config::default`] and set what differs.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own, as the command line has them")]
 pub struct Config {
     /// Namespace of the Job and of the run's namespaced objects. A DNS-1123 label.
     pub namespace: String,

@@ -4,6 +4,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use serde::{Deserialize, Serialize};
 
+use crate::agent::cleanup::{Fate, Removal};
 use crate::agent::object::ObjectRef;
 
 /// UID that the API server gave an object. Never empty.
@@ -86,6 +87,13 @@ impl CreatedSet {
     /// Takes an entry back: the server refused the create, or the object is gone.
     pub(crate) fn withdraw(&self, object: &ObjectRef) {
         self.lock().retain(|entry| entry.object != *object);
+    }
+
+    /// Takes note of what became of an object.
+    pub(crate) fn settle(&self, removal: &Removal) {
+        if matches!(removal.fate, Fate::Deleted | Fate::Gone) {
+            self.withdraw(&removal.object);
+        }
     }
 
     /// Everything recorded, in the order of its recording.

@@ -75,10 +75,10 @@ fn pod(config: &Config, account: &str, target: &ObjectRef) -> PodSpec {
             env: Some(environment(config)),
             security_context: Some(container_security(config.privileged)),
             resources: Some(resources::resources(config)),
-            volume_mounts: Some(volumes(config).map(|volume| volume.mount()).collect()),
+            volume_mounts: Some(volumes(config).map(Mounted::mount).collect()),
             ..Container::default()
         }],
-        volumes: Some(volumes(config).map(|volume| volume.volume()).collect()),
+        volumes: Some(volumes(config).map(Mounted::volume).collect()),
         ..PodSpec::default()
     }
 }

@@ -12,7 +12,7 @@ use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::run_id::{InvocationId, RunId};
 use crate::error::Invalid;
 
-pub(crate) use rbac::{cluster_role, cluster_role_binding, role, role_binding};
+pub(crate) use job::CONTAINER;
 
 /// Who a run is.
 #[derive(Clone, Debug)]

@@ -1,0 +1,290 @@
+//! One run of the agent: [`Deployer`] and what it does, in the order in which it happens.
+
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::Duration;
+
+use futures::future::join_all;
+use kube::Client;
+use tokio::sync::mpsc::UnboundedReceiver;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::task::TaskTracker;
+
+use crate::agent::cleanup::{self, Remains, Removal};
+use crate::agent::cluster::Cluster;
+use crate::agent::config::{Config, Output};
+use crate::agent::created_set::{CreatedSet, Uid};
+use crate::agent::event::{Event, Events, Phase};
+use crate::agent::logs::Tail;
+use crate::agent::manifests::{self, Account, Identity, Manifest, Names, Plan};
+use crate::agent::object::{Kind, ObjectRef};
+use crate::agent::run_id::{self, InvocationId, RunId};
+use crate::agent::wait::{Wait, Watches};
+use crate::agent::{fetch, namespace};
+use crate::error::{ApiError, Error};
+
+/// How long cleanup waits for creates that are on their way. An answer beats having to prove a lost one.
+const SETTLE: Duration = Duration::from_secs(5);
+
+/// Deploys the agent, waits for it, reads its document and removes what it created.
+///
+/// Every method takes `&self` and may be dropped half-way: what was created, or may have been, stays recorded, and
+/// [`Deployer::cleanup`] then still removes it.
+#[derive(Debug)]
+pub struct Deployer {
+    cluster: Cluster,
+    config: Config,
+    identity: Identity,
+    names: Names,
+    events: Events,
+    created: Arc<CreatedSet>,
+    /// Creates that are on their way, whether or not anyone still waits for their answer.
+    creates: TaskTracker,
+    /// Set when the pre-flight has passed: the one deadline of the run.
+    deadline: OnceLock<Instant>,
+    watches: Mutex<Option<Watches>>,
+    tail: Tail,
+}
+
+impl Deployer {
+    /// Makes a deployer with an invocation ID of its own.
+    ///
+    /// The client must never repeat a POST: [`kube::Client::try_from`] builds one that does. Build it with
+    /// [`crate::kubeconfig::connect`], or without kube's retry layer.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] for a configuration that no cluster is needed to refuse. No request is sent.
+    pub fn new(client: Client, config: Config) -> Result<Self, Error> {
+        Self::with_events(client, config, Events::nowhere())
+    }
+
+    /// As [`Deployer::new`], with everything that happens reported to the receiver.
+    ///
+    /// # Errors
+    /// As [`Deployer::new`].
+    pub fn observed(client: Client, config: Config) -> Result<(Self, UnboundedReceiver<Event>), Error> {
+        let (events, receiver) = Events::channel();
+        Ok((Self::with_events(client, config, events)?, receiver))
+    }
+
+    fn with_events(client: Client, config: Config, events: Events) -> Result<Self, Error> {
+        config.validate()?;
+        let run_id = config.run_id.clone().unwrap_or_else(run_id::generate);
+        let names = Names::new(&config, &run_id)?;
+        let identity = Identity { run_id, invocation_id: InvocationId::generate() };
+        Ok(Self {
+            cluster: Cluster::new(client, config.request_timeout),
+            config,
+            identity,
+            names,
+            events,
+            created: Arc::default(),
+            creates: TaskTracker::new(),
+            deadline: OnceLock::new(),
+            watches: Mutex::new(None),
+            tail: Tail::default(),
+        })
+    }
+
+    /// The run ID.
+    #[must_use]
+    pub fn run_id(&self) -> &RunId {
+        &self.identity.run_id
+    }
+
+    /// The invocation ID.
+    #[must_use]
+    pub fn invocation_id(&self) -> &InvocationId {
+        &self.identity.invocation_id
+    }
+
+    /// The Job's name.
+    #[must_use]
+    pub fn job_name(&self) -> &str {
+        &self.names.job
+    }
+
+    /// What was created so far, or may have been.
+    #[must_use]
+    pub fn created(&self) -> &CreatedSet {
+        &self.created
+    }
+
+    /// The last lines of the agent's log.
+    #[must_use]
+    pub fn log_tail(&self) -> Vec<String> {
+        self.tail.lines()
+    }
+
+    /// Checks what can be checked, then creates the run's objects, the Job last (R6–R10).
+    ///
+    /// RBAC: `get` on the Namespace where it can be had (`create` or `patch` where it is absent or unlabelled);
+    /// `create` on serviceaccounts, roles, rolebindings, clusterroles, clusterrolebindings and jobs.
+    ///
+    /// # Errors
+    /// [`Error::RunIdInUse`] if an object of that name exists; [`Error::Api`] if the server refuses;
+    /// [`Error::TimedOut`] past the deadline. What was created stays recorded for [`Deployer::cleanup`].
+    pub async fn deploy(&self) -> Result<(), Error> {
+        self.events.emit(Event::Started {
+            run_id: self.identity.run_id.clone(),
+            invocation_id: self.identity.invocation_id.clone(),
+            namespace: self.config.namespace.clone(),
+        });
+        self.events.emit(Event::Phase(Phase::Preflight));
+        let preflight_deadline = Instant::now() + self.config.request_timeout;
+        let state = namespace::read(&self.cluster, &self.config.namespace, preflight_deadline).await?;
+        let account = Account::Owned { name: self.names.account.clone() };
+
+        let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
+        self.events.emit(Event::Phase(Phase::Deploy));
+        let create = async {
+            namespace::ensure(&self.cluster, &self.config.namespace, &state, deadline, &self.events).await?;
+            let plan = Plan::new(&self.config, &self.identity, &self.names, &account);
+            self.create_together(plan.grants).await?;
+            self.create_together(plan.bindings).await?;
+            // The watches open beside the Job's create: what happens from its first moment is seen.
+            let watches = Watches::open(&self.cluster, &self.config.namespace, &self.names.job);
+            *self.watches.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches);
+            self.create_together(vec![plan.job]).await
+        };
+        timeout_at(deadline, create)
+            .await
+            .unwrap_or_else(|_| Err(self.timed_out("the run's objects are being created")))
+    }
+
+    /// Creates objects that have no order among themselves, all at once, and waits for every answer.
+    async fn create_together(&self, manifests: Vec<Manifest>) -> Result<(), Error> {
+        let answers = join_all(manifests.into_iter().map(|manifest| self.create(manifest))).await;
+        answers.into_iter().collect()
+    }
+
+    /// Sends one create. The request goes on when this future is dropped, and cleanup waits for its answer.
+    async fn create(&self, manifest: Manifest) -> Result<(), Error> {
+        let (cluster, created, events) = (self.cluster.clone(), Arc::clone(&self.created), self.events.clone());
+        let run_id = self.identity.run_id.clone();
+        let task = self.creates.spawn(async move { create(&cluster, &created, &events, &manifest, run_id).await });
+        task.await.unwrap_or_else(|error| Err(Error::Internal(format!("a create did not run to its end: {error}"))))
+    }
+
+    /// Waits until the agent's Job has ended well (R20–R22), but not past the run's deadline.
+    ///
+    /// RBAC: `list` and `watch` on jobs, pods and, where they can be had, events; `get` on `pods/log`.
+    ///
+    /// # Errors
+    /// [`Error::JobFailed`], [`Error::JobLost`] or [`Error::TimedOut`].
+    pub async fn wait_for_completion(&self, timeout: Duration) -> Result<(), Error> {
+        self.events.emit(Event::Phase(Phase::Wait));
+        let job = self.job();
+        let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let (Some(watches), Some(uid)) = (watches, self.created.uid_of(&job)) else {
+            return Err(Error::Internal("there is no Job to wait for: deploy comes first".to_owned()));
+        };
+        let deadline = self.run_deadline().min(Instant::now() + timeout);
+        let mut wait = Wait::new(watches, job, uid, self.events.clone(), self.tail.clone());
+        wait.run(deadline, timeout.min(self.config.timeout)).await
+    }
+
+    /// Reads the document that the agent left: its bytes, unchanged (R26).
+    ///
+    /// RBAC: `get` on configmaps in the output's namespace.
+    ///
+    /// # Errors
+    /// [`Error::NoDocument`] if it is missing or empty; [`Error::Api`] if it cannot be read.
+    pub async fn get_snapshot(&self) -> Result<Vec<u8>, Error> {
+        self.events.emit(Event::Phase(Phase::Fetch));
+        let config_map = self.document();
+        let fetched = fetch::fetch(&self.cluster, &config_map, self.run_deadline()).await?;
+        if self.config.output == Output::Staging
+            && let Some(uid) = fetched.uid
+        {
+            self.created.intend(&config_map);
+            self.created.confirm(&config_map, uid);
+        }
+        fetched.document
+    }
+
+    /// Deletes what this invocation created, as far as it is proven, and says what became of each object (R29–R34).
+    /// Bounded by the configuration's `cleanup_timeout`, however the run ended.
+    ///
+    /// RBAC: `delete` on what was created; `get` where a create's answer was lost.
+    pub async fn cleanup(&self) -> Vec<Removal> {
+        let deadline = Instant::now() + self.config.cleanup_timeout;
+        drop(self.watches.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.creates.close();
+        let _ = timeout(SETTLE.min(self.config.cleanup_timeout), self.creates.wait()).await;
+        let entries = self.created.entries();
+        if entries.is_empty() {
+            return Vec::new();
+        }
+        self.events.emit(Event::Phase(Phase::Cleanup));
+        let document = self.document();
+        let sent_job = entries.iter().any(|entry| entry.object == self.job());
+        let read = entries.iter().any(|entry| entry.object == document);
+        let unread_staging = (self.config.output == Output::Staging && sent_job && !read).then_some(document);
+        let remains = Remains {
+            identity: self.identity.clone(),
+            entries,
+            job: self.job(),
+            unread_staging,
+            keep: self.config.keep,
+        };
+        let removals = cleanup::run(&self.cluster, &remains, deadline).await;
+        for removal in &removals {
+            self.created.settle(removal);
+        }
+        removals
+    }
+
+    fn job(&self) -> ObjectRef {
+        ObjectRef::namespaced(Kind::Job, &self.config.namespace, &self.names.job)
+    }
+
+    fn document(&self) -> ObjectRef {
+        manifests::document(&self.config, &self.names)
+    }
+
+    fn run_deadline(&self) -> Instant {
+        self.deadline.get().copied().unwrap_or_else(|| Instant::now() + self.config.timeout)
+    }
+
+    fn timed_out(&self, waiting_for: &str) -> Error {
+        Error::TimedOut { after: self.config.timeout, waiting_for: waiting_for.to_owned() }
+    }
+}
+
+/// Records, sends and resolves one create (R6, R29).
+async fn create(
+    cluster: &Cluster,
+    created: &CreatedSet,
+    events: &Events,
+    manifest: &Manifest,
+    run_id: RunId,
+) -> Result<(), Error> {
+    let object = &manifest.object;
+    created.intend(object);
+    match cluster.create(manifest, false).await {
+        Ok(live) => {
+            // Without a UID the entry stays unproven, and cleanup has to look.
+            if let Some(uid) = Uid::new(live.metadata.uid.unwrap_or_default()) {
+                created.confirm(object, uid.clone());
+                events.emit(Event::Created { object: object.clone(), uid });
+            }
+            Ok(())
+        }
+        Err(error) if error.is_already_exists() => {
+            created.withdraw(object);
+            Err(Error::RunIdInUse { run_id, object: object.clone() })
+        }
+        Err(error) => {
+            if was_refused(&error) {
+                created.withdraw(object);
+            }
+            Err(error.into())
+        }
+    }
+}
+
+/// Whether the server's answer says that nothing was created. Server errors do not: a write may be committed although
+/// its answer is one.
+fn was_refused(error: &ApiError) -> bool {
+    error.status().is_some_and(|status| (400..500).contains(&status.code) && status.code != 408)
+}
