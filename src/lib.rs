@@ -3,8 +3,11 @@
 //! This is the library behind `kubectl aicr`. It prints nothing: it returns values and emits events.
 
 pub mod agent;
+#[cfg(feature = "cli")]
+pub mod cli;
 pub(crate) mod diagnose;
 pub mod error;
+pub mod kubeconfig;
 
 pub use agent::config::{Config, Keep, Output};
 pub use agent::deployer::Deployer;

@@ -1,0 +1,113 @@
+//! kubectl's connection flags, kubeconfig and environment made into one client.
+//!
+//! The rules are those of kubectl 1.32 (R39), not those of the kube crate. The client is pinned when it is made: a changed
+//! `current-context` does not move a run to another cluster.
+
+mod credentials;
+mod environment;
+mod error;
+mod file;
+mod flags;
+mod material;
+mod merge;
+mod secret;
+mod stream;
+#[expect(dead_code, reason = "exec plugins, OIDC and proxies come next")]
+mod target;
+#[cfg(test)]
+mod test_server;
+mod tls;
+mod transport;
+#[cfg(test)]
+mod transport_tests;
+
+use std::time::Duration;
+
+use http::header::{HeaderValue, USER_AGENT};
+use kube::client::{ClientBuilder, ConfigExt as _};
+use tower::ServiceBuilder;
+use tower_http::decompression::DecompressionLayer;
+
+pub use self::environment::Environment;
+pub use self::error::Error;
+pub use self::flags::ConnectionFlags;
+pub use self::secret::Secret;
+
+use self::credentials::Credentials;
+use self::target::{Impersonation, Target};
+use self::transport::Transport;
+
+/// The target of the log of requests: `info` is kubectl's `-v 6`, `debug` 7, `trace` 8 and above.
+pub(crate) const LOG: &str = "kubectl_aicr::http";
+
+/// The longest that making a connection may take: TCP, proxy and TLS together.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A client for one cluster as one identity, and what was decided with it.
+#[derive(Clone)]
+pub struct Connection {
+    /// The client. Nothing has been sent yet.
+    pub client: kube::Client,
+    /// The namespace that flags, context or pod say.
+    pub namespace: String,
+    /// The server's address.
+    pub server: String,
+    /// The context that was chosen, if any.
+    pub context: Option<String>,
+    /// The longest that a single call may take; watches and logs are not meant. `None`: no bound.
+    pub request_timeout: Option<Duration>,
+}
+
+/// The namespace that flags, kubeconfig and environment say. Reads files and contacts nobody.
+///
+/// # Errors
+/// When a kubeconfig cannot be read or lacks the context that is asked for.
+pub fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, Error> {
+    target::namespace(flags, env)
+}
+
+/// Makes the client that flags, kubeconfig and environment say. The connection itself opens with the first request.
+///
+/// # Errors
+/// When a kubeconfig, an entry of it or a flag is not usable.
+pub fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Connection, Error> {
+    let request_timeout = flags.request_timeout()?;
+    let namespace = target::namespace(flags, env)?;
+    let mut target = Target::resolve(flags, env)?;
+
+    let tls = tls::client_config(&mut target)?;
+    let connector = stream::connector(tls, target.trust.server_name);
+    let connect_timeout = request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT));
+    let transport = Transport::new(target.server.clone(), connector, connect_timeout);
+
+    let mut config = kube::Config::new(target.server.clone());
+    let agent = HeaderValue::from_static(concat!("kubectl-aicr/", env!("CARGO_PKG_VERSION")));
+    config.headers.push((USER_AGENT, agent));
+    if let Some(impersonation) = target.impersonation {
+        impersonate(&mut config, impersonation);
+    }
+    let headers = config.extra_headers_layer().map_err(Error::Impersonation)?;
+    let credentials = Credentials::new(target.login).map_err(|_| Error::Credential)?;
+
+    let service = ServiceBuilder::new()
+        .layer(config.base_uri_layer())
+        .layer(DecompressionLayer::new().gzip(target.compression))
+        .layer(headers)
+        .layer(credentials)
+        .service(transport);
+    Ok(Connection {
+        client: ClientBuilder::new(service, namespace.clone()).build(),
+        namespace,
+        server: target.server.to_string().trim_end_matches('/').to_owned(),
+        context: target.context,
+        request_timeout,
+    })
+}
+
+/// Has kube write the headers, which escape the keys of extras as the API server expects.
+fn impersonate(config: &mut kube::Config, who: Impersonation) {
+    config.auth_info.impersonate = Some(who.user);
+    config.auth_info.impersonate_uid = who.uid;
+    config.auth_info.impersonate_groups = Some(who.groups);
+    config.auth_info.impersonate_user_extra = Some(who.extra.into_iter().collect());
+}

@@ -1,0 +1,109 @@
+//! From an address to a byte stream: TCP, perhaps a proxy, perhaps TLS.
+
+use std::io::{self, IoSlice};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use http::Uri;
+use hyper::rt::{Read, ReadBufCursor, Write};
+use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use rustls::ClientConfig;
+use rustls::pki_types::ServerName;
+use tower::util::BoxCloneSyncService;
+use tower::{BoxError, Service, ServiceExt as _};
+
+/// Makes streams to the address that it is called with.
+pub(super) type Connector = BoxCloneSyncService<Uri, Stream, BoxError>;
+
+/// How long a peer may be silent before the system probes a TCP connection.
+const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
+
+trait Io: Read + Write + Connection + Send + Unpin {}
+
+impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
+
+/// A connected byte stream.
+pub(super) struct Stream(Box<dyn Io>);
+
+impl Stream {
+    /// Whether both sides agreed on HTTP/2.
+    pub(super) fn speaks_http2(&self) -> bool {
+        self.0.connected().is_negotiated_h2()
+    }
+}
+
+/// A connector for servers with this TLS configuration.
+pub(super) fn connector(tls: ClientConfig, server_name: Option<ServerName<'static>>) -> Connector {
+    boxed(over(tcp(), tls, server_name))
+}
+
+fn tcp() -> HttpConnector {
+    let mut tcp = HttpConnector::new();
+    tcp.enforce_http(false);
+    tcp.set_nodelay(true);
+    tcp.set_keepalive(Some(TCP_KEEPALIVE));
+    tcp
+}
+
+/// TLS over what `inner` connects, where the address asks for it.
+fn over<C>(inner: C, tls: ClientConfig, server_name: Option<ServerName<'static>>) -> HttpsConnector<C> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+    let builder = match server_name {
+        Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
+        None => builder,
+    };
+    builder.enable_all_versions().wrap_connector(inner)
+}
+
+fn boxed<C>(connector: C) -> Connector
+where
+    C: Service<Uri, Error = BoxError> + Clone + Send + Sync + 'static,
+    C::Response: Io + 'static,
+    C::Future: Send + 'static,
+{
+    BoxCloneSyncService::new(connector.map_response(|io| Stream(Box::new(io))))
+}
+
+impl Connection for Stream {
+    fn connected(&self) -> Connected {
+        self.0.connected()
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        buffer: ReadBufCursor<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, buffer)
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, bytes)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        self.0.is_write_vectored()
+    }
+
+    fn poll_write_vectored(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        slices: &[IoSlice<'_>],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write_vectored(context, slices)
+    }
+}

@@ -1,0 +1,202 @@
+//! Flags, kubeconfig and environment made into one target: which server, trusted how, as whom.
+
+use std::collections::BTreeMap;
+
+use http::Uri;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+
+use super::file::{Cluster, Context, Exec, Kubeconfig, User};
+use super::flags::given;
+use super::merge::{cluster, identity, impersonation, login, no_server, server_uri, trust, user};
+use super::{ConnectionFlags, Environment, Error, Secret};
+
+/// All that is needed to connect, read and checked.
+#[derive(Debug)]
+pub(super) struct Target {
+    pub(super) context: Option<String>,
+    pub(super) server: Uri,
+    pub(super) trust: Trust,
+    pub(super) identity: Option<Identity>,
+    pub(super) login: Login,
+    pub(super) impersonation: Option<Impersonation>,
+    pub(super) proxy_url: Option<String>,
+    pub(super) compression: bool,
+}
+
+/// How the server proves itself.
+#[derive(Debug, Default)]
+pub(super) struct Trust {
+    /// The roots to trust instead of the system's.
+    pub(super) roots: Option<Vec<CertificateDer<'static>>>,
+    /// Whether to accept any certificate.
+    pub(super) insecure: bool,
+    /// The name to expect instead of the server's host.
+    pub(super) server_name: Option<ServerName<'static>>,
+}
+
+/// A client certificate and its key.
+#[derive(Debug)]
+pub(super) struct Identity {
+    pub(super) chain: Vec<CertificateDer<'static>>,
+    pub(super) key: PrivateKeyDer<'static>,
+}
+
+/// What goes into the `Authorization` header.
+#[derive(Debug)]
+pub(super) enum Login {
+    Anonymous,
+    Basic {
+        username: String,
+        password: Secret,
+    },
+    /// The file wins over the token, also over that of `--token`, for as long as it can be read.
+    Token {
+        token: Option<Secret>,
+        file: Option<String>,
+    },
+    Exec(Box<Plugin>),
+    Oidc(BTreeMap<String, Secret>),
+}
+
+/// An exec plugin, the user entry that names it, and the cluster that it may be told of.
+#[derive(Debug)]
+pub(super) struct Plugin {
+    pub(super) exec: Exec,
+    pub(super) user: String,
+    pub(super) cluster: Cluster,
+}
+
+/// On whose behalf requests are made.
+#[derive(Debug)]
+pub(super) struct Impersonation {
+    pub(super) user: String,
+    pub(super) uid: Option<String>,
+    pub(super) groups: Vec<String>,
+    pub(super) extra: BTreeMap<String, Vec<String>>,
+}
+
+/// The chosen context of a kubeconfig.
+struct Chosen {
+    name: Option<String>,
+    context: Context,
+}
+
+/// Reads the kubeconfig that flags and environment name.
+fn load(flags: &ConnectionFlags, env: &Environment) -> Result<Kubeconfig, Error> {
+    match given(flags.kubeconfig.as_ref()) {
+        Some(path) => Kubeconfig::explicit(path.as_ref()),
+        None => Kubeconfig::merged(env.kubeconfig_files()),
+    }
+}
+
+/// The context of `--context` or `current-context`, if there is one; it must exist.
+fn choose(flags: &ConnectionFlags, file: &Kubeconfig) -> Result<Chosen, Error> {
+    let flag = given(flags.context.as_ref());
+    let Some(name) = flag.or(file.current_context.as_deref()) else {
+        return Ok(Chosen { name: None, context: Context::default() });
+    };
+    let named_by = flag.map_or("current-context", |_| "--context");
+    let context = entry(&file.contexts, "context", name, named_by, file)?.clone();
+    Ok(Chosen { name: Some(name.to_owned()), context })
+}
+
+pub(super) fn entry<'a, T>(
+    entries: &'a BTreeMap<String, T>,
+    kind: &'static str,
+    name: &str,
+    named_by: &str,
+    file: &Kubeconfig,
+) -> Result<&'a T, Error> {
+    entries.get(name).ok_or_else(|| Error::NoSuchEntry {
+        kind,
+        name: name.to_owned(),
+        named_by: named_by.to_owned(),
+        files: file.names(),
+        choices: choices(entries),
+    })
+}
+
+/// `it has a, b` for messages.
+fn choices<T>(entries: &BTreeMap<String, T>) -> String {
+    match entries.keys().map(String::as_str).collect::<Vec<_>>().as_slice() {
+        [] => "it has none".to_owned(),
+        names => format!("it has {}", names.join(", ")),
+    }
+}
+
+/// The namespace: flag, context, the pod's own, `default`.
+pub(super) fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, Error> {
+    let file = load(flags, env)?;
+    let context = choose(flags, &file)?.context;
+    let chosen = given(flags.namespace.as_ref()).map(str::to_owned).or(context.namespace);
+    Ok(chosen.or_else(|| env.pod_namespace()).unwrap_or_else(|| "default".to_owned()))
+}
+
+impl Target {
+    /// Decides what to connect to.
+    pub(super) fn resolve(flags: &ConnectionFlags, env: &Environment) -> Result<Self, Error> {
+        let file = load(flags, env)?;
+        let Chosen { name: context, context: choice } = choose(flags, &file)?;
+
+        let unconfigured = file.contexts.is_empty() && file.clusters.is_empty() && file.users.is_empty();
+        if unconfigured && !flags.choose_connection() && env.in_cluster() {
+            return Self::in_cluster(flags, env);
+        }
+
+        let by_context = context.as_ref().map(|name| format!("context {name:?}")).unwrap_or_default();
+        let (cluster, cluster_name) = cluster(flags, &file, &choice, &by_context)?;
+        let server = match cluster.server.as_deref().or_else(|| env.text("KUBERNETES_MASTER")) {
+            Some(server) => server_uri(server)?,
+            None => return Err(no_server(&file, context.as_deref(), &cluster_name)),
+        };
+        let (user, user_name) = user(flags, &file, &choice, &by_context, is_tls(&server))?;
+        Self::assemble(flags, server, context, (cluster, cluster_name), (user, user_name))
+    }
+
+    /// The API server of the cluster that this process is a pod of.
+    fn in_cluster(flags: &ConnectionFlags, env: &Environment) -> Result<Self, Error> {
+        let host = env.text("KUBERNETES_SERVICE_HOST").unwrap_or_default();
+        let port = env.text("KUBERNETES_SERVICE_PORT").unwrap_or_default();
+        let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
+        let path = |file: &str| env.service_account(file).to_str().map(str::to_owned);
+        let cluster = Cluster {
+            certificate_authority: path("ca.crt").filter(|path| std::path::Path::new(path).exists()),
+            disable_compression: flags.disable_compression,
+            ..Cluster::default()
+        };
+        let user = User { token_file: path("token"), ..User::default() };
+        let server = server_uri(&format!("https://{host}:{port}"))?;
+        let of_pod = |what: &str| format!("the pod's {what}");
+        Self::assemble(flags, server, None, (cluster, of_pod("cluster")), (user, of_pod("ServiceAccount")))
+    }
+
+    /// Checks cluster and user, and reads what they refer to.
+    fn assemble(
+        flags: &ConnectionFlags,
+        server: Uri,
+        context: Option<String>,
+        (cluster, cluster_name): (Cluster, String),
+        (user, user_name): (User, String),
+    ) -> Result<Self, Error> {
+        let trust = trust(flags, &cluster, &cluster_name)?;
+        let impersonation = impersonation(&user, &user_name)?;
+        let identity = identity(flags, &user, &user_name)?;
+        let login = login(user, &user_name, &cluster, identity.is_some())?;
+        // Credentials are never sent in the clear; kubectl does not even look for them.
+        let (identity, login) = if is_tls(&server) { (identity, login) } else { (None, Login::Anonymous) };
+        Ok(Self {
+            context,
+            server,
+            trust,
+            identity,
+            login,
+            impersonation,
+            compression: !cluster.disable_compression,
+            proxy_url: cluster.proxy_url,
+        })
+    }
+}
+
+pub(super) fn is_tls(server: &Uri) -> bool {
+    server.scheme_str() == Some("https")
+}

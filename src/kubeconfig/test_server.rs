@@ -1,0 +1,165 @@
+//! A small API server for tests: TLS with a CA of its own, HTTP/2 and HTTP/1.1, every connection counted.
+
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{Request, Response};
+use http_body_util::Full;
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use hyper_util::server::conn::auto;
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
+use rustls::ServerConfig;
+use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::server::WebPkiClientVerifier;
+use tempfile::TempDir;
+use tokio::net::TcpListener;
+use tokio_rustls::TlsAcceptor;
+
+use super::{Connection, ConnectionFlags, Environment, connect};
+
+/// What a server answers.
+pub(super) type Handler = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> + Send + Sync>;
+
+/// A certificate authority with a server and a client certificate.
+pub(super) struct Pki {
+    issuer: CertifiedIssuer<'static, KeyPair>,
+}
+
+impl Pki {
+    pub(super) fn new() -> Self {
+        let mut params = CertificateParams::new(vec![]).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        params.distinguished_name.push(DnType::CommonName, "test authority");
+        let issuer = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        Self { issuer }
+    }
+
+    pub(super) fn ca_pem(&self) -> String {
+        self.issuer.pem()
+    }
+
+    /// Certificate and key in PEM for a name.
+    pub(super) fn issue(&self, names: &[&str]) -> (String, String) {
+        let names: Vec<String> = names.iter().map(ToString::to_string).collect();
+        let mut params = CertificateParams::new(names.clone()).unwrap();
+        params.distinguished_name.push(DnType::CommonName, names.join(" "));
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
+        (certificate.pem(), key.serialize_pem())
+    }
+
+    /// A TLS server configuration that asks for a client certificate and offers these protocols.
+    pub(super) fn server(&self, names: &[&str], alpn: &[&str]) -> ServerConfig {
+        let params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let key = KeyPair::generate().unwrap();
+        let certificate = params.unwrap().signed_by(&key, &self.issuer).unwrap();
+        let mut roots = rustls::RootCertStore::empty();
+        roots.add(self.issuer.der().clone()).unwrap();
+        let clients = WebPkiClientVerifier::builder(Arc::new(roots));
+        let mut config = ServerConfig::builder()
+            .with_client_cert_verifier(clients.allow_unauthenticated().build().unwrap())
+            .with_single_cert(
+                vec![certificate.der().clone()],
+                PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
+            )
+            .unwrap();
+        config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
+        config
+    }
+}
+
+/// A running server; it ends with its runtime.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    pub(super) pki: Pki,
+    pub(super) handshakes: Arc<AtomicUsize>,
+    /// Method, path and the headers of each request, in the order of their arrival.
+    pub(super) seen: Arc<Mutex<Vec<Request<()>>>>,
+    pub(super) directory: TempDir,
+}
+
+impl Server {
+    /// Serves HTTPS on a free loopback port.
+    pub(super) async fn start(alpn: &[&str], handler: Handler) -> Self {
+        let pki = Pki::new();
+        let acceptor = TlsAcceptor::from(Arc::new(pki.server(&["127.0.0.1", "api.test"], alpn)));
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let server = Self {
+            address: listener.local_addr().unwrap(),
+            pki,
+            handshakes: Arc::default(),
+            seen: Arc::default(),
+            directory: TempDir::new().unwrap(),
+        };
+        let (handshakes, seen) = (server.handshakes.clone(), server.seen.clone());
+        tokio::spawn(async move {
+            while let Ok((tcp, _)) = listener.accept().await {
+                let (acceptor, handler) = (acceptor.clone(), handler.clone());
+                let (handshakes, seen) = (handshakes.clone(), seen.clone());
+                tokio::spawn(async move {
+                    let Ok(tls) = acceptor.accept(tcp).await else {
+                        return;
+                    };
+                    handshakes.fetch_add(1, Ordering::SeqCst);
+                    let service = service_fn(move |request: Request<Incoming>| {
+                        let (parts, body) = request.into_parts();
+                        seen.lock().unwrap().push(Request::from_parts(parts.clone(), ()));
+                        let answer = handler(Request::from_parts(parts, body));
+                        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+                    });
+                    let builder = auto::Builder::new(TokioExecutor::new());
+                    let _ = builder.serve_connection(TokioIo::new(tls), service).await;
+                });
+            }
+        });
+        server
+    }
+
+    /// A kubeconfig for this server whose user has these fields.
+    pub(super) fn kubeconfig(&self, user: &str) -> PathBuf {
+        let ca = self.directory.path().join("ca.crt");
+        std::fs::write(&ca, self.pki.ca_pem()).unwrap();
+        let text = format!(
+            "{{current-context: main, contexts: [{{name: main, context: {{cluster: here, user: me}}}}],\n\
+             clusters: [{{name: here, cluster: {{server: 'https://{}', certificate-authority: ca.crt}}}}],\n\
+             users: [{{name: me, user: {user}}}]}}",
+            self.address
+        );
+        let path = self.directory.path().join("config");
+        std::fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// A connection as a user with these fields.
+    pub(super) fn connect(&self, user: &str) -> Connection {
+        let path = self.kubeconfig(user).to_str().map(str::to_owned);
+        let flags = ConnectionFlags { kubeconfig: path, ..ConnectionFlags::default() };
+        connect(&flags, &Environment::of(&[])).unwrap()
+    }
+
+    pub(super) fn handshakes(&self) -> usize {
+        self.handshakes.load(Ordering::SeqCst)
+    }
+
+    /// A header of each request.
+    pub(super) fn header(&self, name: &str) -> Vec<Option<String>> {
+        let text = |request: &Request<()>| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        self.seen.lock().unwrap().iter().map(text).collect()
+    }
+}
+
+/// A handler that answers everything with this JSON.
+pub(super) fn json(text: &'static str) -> Handler {
+    Arc::new(move |_| Box::pin(async move { Response::new(Full::from(text)) }))
+}
+
+/// The answer to a GET of a path.
+pub(super) async fn get(connection: &Connection, path: &str) -> kube::Result<serde_json::Value> {
+    connection.client.request(Request::get(path).body(vec![]).unwrap()).await
+}
