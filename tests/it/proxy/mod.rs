@@ -1,0 +1,6 @@
+//! The fault proxy does what its rules say, over HTTP/1.1 and HTTP/2.
+
+mod faults;
+mod record;
+mod rig;
+mod streams;
