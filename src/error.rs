@@ -178,6 +178,9 @@ pub enum Error {
     /// Input that no cluster is needed to refuse.
     #[error(transparent)]
     Invalid(#[from] Invalid),
+    /// The kubeconfig, context or connection flags do not lead to a cluster.
+    #[error(transparent)]
+    Connection(#[from] crate::kubeconfig::Error),
     /// The user said no, or could not be asked.
     #[error("{0}")]
     Declined(String),
@@ -247,10 +250,20 @@ pub enum Error {
     #[error("stdout was closed by its reader")]
     StdoutClosed,
     /// The document was delivered, or a cleanup ran, but objects were left.
-    #[error("{count} object(s) could not be cleaned up")]
+    #[error("{count} object(s) of run {run_id} could not be cleaned up")]
     LeftBehind {
         /// How many.
         count: usize,
+        /// Of which run.
+        run_id: RunId,
+    },
+    /// A second signal ended the run before its cleanup had ended.
+    #[error("stopped by a second signal ({signal}): objects of run {run_id} may be left")]
+    Stopped {
+        /// The signal.
+        signal: Signal,
+        /// Of which run.
+        run_id: RunId,
     },
     /// A signal ended the run.
     #[error("interrupted by {0}")]
@@ -265,20 +278,42 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Invalid(_) | Self::Declined(_) => exit::INVALID,
+            Self::Invalid(_) | Self::Connection(_) | Self::Declined(_) => exit::INVALID,
             Self::NotFound(_) => exit::NOT_FOUND,
             Self::Api(error) => error.exit_code(),
             Self::TimedOut { .. } => exit::TIMED_OUT,
             Self::JobFailed { .. } => exit::JOB_FAILED,
             Self::StdoutClosed => exit::STDOUT_CLOSED,
             Self::LeftBehind { .. } => exit::LEFT_BEHIND,
-            Self::Interrupted(signal) => exit::SIGNAL + signal.number(),
+            Self::Interrupted(signal) | Self::Stopped { signal, .. } => exit::SIGNAL + signal.number(),
             Self::Internal(_) => exit::INTERNAL,
             Self::RunIdInUse { .. }
             | Self::JobLost { .. }
             | Self::NoDocument { .. }
             | Self::Document { .. }
             | Self::Write { .. } => exit::OTHER,
+        }
+    }
+
+    /// The command or change that most likely helps.
+    #[must_use]
+    pub fn next_step(&self) -> Option<String> {
+        match self {
+            Self::RunIdInUse { run_id, .. } => Some(format!(
+                "leave --run-id out for a new run ID, or finish the other run with `kubectl aicr cleanup {run_id}`"
+            )),
+            Self::LeftBehind { run_id, .. } | Self::Stopped { run_id, .. } => {
+                Some(format!("finish with `kubectl aicr cleanup {run_id}`"))
+            }
+            Self::TimedOut { .. } => Some("give the run more time with --timeout".to_owned()),
+            Self::JobFailed { .. } => {
+                Some("run again with --keep-job to look at the pod, or with --debug for the agent's details".to_owned())
+            }
+            Self::NoDocument { .. } => {
+                Some("run again with --debug, and see what the agent says in its log".to_owned())
+            }
+            Self::Invalid(_) => Some("see `kubectl aicr --help`".to_owned()),
+            _ => None,
         }
     }
 }

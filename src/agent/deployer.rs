@@ -165,22 +165,21 @@ impl Deployer {
         task.await.unwrap_or_else(|error| Err(Error::Internal(format!("a create did not run to its end: {error}"))))
     }
 
-    /// Waits until the agent's Job has ended well (R20–R22), but not past the run's deadline.
+    /// Waits until the agent's Job has ended well (R20–R22), but not past the deadline: `timeout` after the pre-flight.
     ///
     /// RBAC: `list` and `watch` on jobs, pods and, where they can be had, events; `get` on `pods/log`.
     ///
     /// # Errors
     /// [`Error::JobFailed`], [`Error::JobLost`] or [`Error::TimedOut`].
-    pub async fn wait_for_completion(&self, timeout: Duration) -> Result<(), Error> {
+    pub async fn wait_for_completion(&self) -> Result<(), Error> {
         self.events.emit(Event::Phase(Phase::Wait));
         let job = self.job();
         let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(watches), Some(uid)) = (watches, self.created.uid_of(&job)) else {
             return Err(Error::Internal("there is no Job to wait for: deploy comes first".to_owned()));
         };
-        let deadline = self.run_deadline().min(Instant::now() + timeout);
         let mut wait = Wait::new(watches, job, uid, self.events.clone(), self.tail.clone());
-        wait.run(deadline, timeout.min(self.config.timeout)).await
+        wait.run(self.run_deadline(), self.config.timeout).await
     }
 
     /// Reads the document that the agent left: its bytes, unchanged (R26).

@@ -1,3 +1,103 @@
-//! The command line.
+//! The command line: parses, routes to one file a subcommand, and turns what comes back into an exit code.
 
 pub(crate) mod connection;
+mod signals;
+mod snapshot;
+mod values;
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use clap::{Parser, Subcommand};
+use tracing_subscriber::filter::{LevelFilter, Targets};
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+
+use crate::cli::connection::ConnectionArgs;
+use crate::error::{Error, exit};
+use crate::kubeconfig::{self, ConnectionFlags, Environment};
+use crate::report::text::harmless;
+
+/// How long a thread that still writes to a stalled pipe may hold the process up.
+const LINGER: Duration = Duration::from_millis(100);
+
+const ERROR: Style = AnsiColor::Red.on_default().bold();
+
+/// Captures the configuration of a GPU cluster and leaves the cluster as it found it
+#[derive(Debug, Parser)]
+#[command(name = "kubectl-aicr", bin_name = "kubectl aicr", version, max_term_width = 100)]
+#[command(subcommand_required = true, arg_required_else_help = true)]
+struct Cli {
+    #[command(flatten)]
+    connection: ConnectionArgs,
+    /// Log level: 6 shows each request, 7 its headers, 8 and more what comes back
+    #[arg(short, long = "v", global = true, value_name = "LEVEL", default_value_t = 0, hide_default_value = true)]
+    verbosity: u8,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Capture the configuration of the cluster
+    Snapshot(Box<snapshot::SnapshotArgs>),
+}
+
+/// Runs the command line.
+pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let cli = match Cli::try_parse_from(arguments) {
+        Ok(cli) => cli,
+        // A closed stdout or stderr changes nothing about what was asked for.
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { exit::INVALID } else { exit::OK });
+        }
+    };
+    log_to_stderr(cli.verbosity);
+    let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
+        Ok(runtime) => runtime,
+        Err(error) => return report(&Error::Internal(format!("cannot start: {error}"))),
+    };
+    let outcome = runtime.block_on(run(cli));
+    runtime.shutdown_timeout(LINGER);
+    outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+}
+
+async fn run(cli: Cli) -> Result<(), Error> {
+    let flags = ConnectionFlags::from(cli.connection);
+    let environment = Environment::from_process();
+    match cli.command {
+        Command::Snapshot(args) => {
+            let request = snapshot::Request::new(*args)?;
+            snapshot::run(request, kubeconfig::connect(&flags, &environment)?).await
+        }
+    }
+}
+
+/// Says what went wrong on stderr and gives the exit code.
+fn report(error: &Error) -> ExitCode {
+    let mut stderr = anstream::stderr().lock();
+    // A closed stderr leaves the exit code to speak.
+    let _ = writeln!(stderr, "{ERROR}error:{ERROR:#} {}", harmless(&error.to_string()));
+    if let Some(next) = error.next_step() {
+        let _ = writeln!(stderr, "  next: {next}");
+    }
+    ExitCode::from(error.exit_code())
+}
+
+/// kubectl's `-v`. Bodies and credentials are logged at no level.
+fn log_to_stderr(verbosity: u8) {
+    let level = match verbosity {
+        0..6 => return,
+        6 => LevelFilter::INFO,
+        7 => LevelFilter::DEBUG,
+        _ => LevelFilter::TRACE,
+    };
+    tracing_subscriber::registry()
+        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false))
+        .with(Targets::new().with_target("kubectl_aicr", level))
+        .init();
+}

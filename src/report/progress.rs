@@ -1,0 +1,61 @@
+//! Renders a run's events to stderr, on a thread of its own: a reader that is slow or gone never holds the run up.
+
+use std::io::{self, Write as _};
+use std::sync::mpsc;
+use std::time::Duration;
+
+use anstyle::{AnsiColor, Style};
+use tokio::sync::mpsc::UnboundedReceiver;
+
+use crate::agent::event::Event;
+use crate::report::text::harmless;
+
+/// How long the end of a run waits for a slow reader of stderr.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+const WARNING: Style = AnsiColor::Yellow.on_default().bold();
+const LOG: Style = Style::new().dimmed();
+
+/// The thread that renders events.
+pub(crate) struct Progress {
+    done: mpsc::Receiver<()>,
+}
+
+impl Progress {
+    /// Renders until the sender of the events is dropped. Quiet leaves warnings only.
+    pub(crate) fn start(mut events: UnboundedReceiver<Event>, quiet: bool) -> Self {
+        let (finished, done) = mpsc::channel();
+        std::thread::spawn(move || {
+            while let Some(event) = events.blocking_recv() {
+                if let Some(line) = line(&event, quiet) {
+                    // Nobody is left to be told that stderr is closed.
+                    let _ = writeln!(anstream::stderr().lock(), "{line}");
+                }
+            }
+            let _ = finished.send(());
+        });
+        Self { done }
+    }
+
+    /// Lets everything be shown that was emitted.
+    pub(crate) fn finish(self) {
+        let _ = self.done.recv_timeout(PATIENCE);
+    }
+}
+
+fn line(event: &Event, quiet: bool) -> Option<String> {
+    if let Event::Warning(text) = event {
+        return Some(format!("{WARNING}warning:{WARNING:#} {}", harmless(text)));
+    }
+    if quiet {
+        return None;
+    }
+    match event {
+        Event::Started { run_id, namespace, .. } => Some(format!("run {run_id} in namespace {namespace}")),
+        Event::Created { object, .. } => Some(format!("created {object}")),
+        Event::Note(text) => Some(harmless(text).into_owned()),
+        Event::Waiting(text) => Some(format!("waiting: {}", harmless(text))),
+        Event::Log(line) => Some(format!("{LOG}agent |{LOG:#} {}", harmless(&line.text))),
+        Event::Phase(_) | Event::Warning(_) => None,
+    }
+}

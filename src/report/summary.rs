@@ -1,0 +1,44 @@
+//! The end of a run or a cleanup: what became of every object (R41).
+
+use std::fmt::Write as _;
+use std::io::Write as _;
+
+use crate::agent::cleanup::{Fate, Removal};
+use crate::agent::run_id::RunId;
+use crate::report::table;
+use crate::report::text::harmless;
+
+/// Prints the table of objects, and what was left, to stderr. Quiet leaves what needs action.
+pub(crate) fn print(run_id: &RunId, removals: &[Removal], quiet: bool) {
+    // Nobody is left to be told that stderr is closed.
+    let _ = write!(anstream::stderr().lock(), "{}", text(run_id, removals, quiet));
+}
+
+fn text(run_id: &RunId, removals: &[Removal], quiet: bool) -> String {
+    let mut text = String::new();
+    if !quiet && !removals.is_empty() {
+        let rows = removals.iter().map(|removal| (&removal.object, removal.uid.as_ref(), removal.fate.to_string()));
+        text.push('\n');
+        text.push_str(&table::created_objects(rows));
+    }
+    // An unreachable cluster is one trouble, not one for each object.
+    let (unreachable, known): (Vec<_>, Vec<_>) = removals.iter().partition(|removal| removal.fate.is_unreachable());
+    let warnings = unreachable.into_iter().take(1).chain(known).filter_map(warning);
+    text.extend(
+        warnings.flat_map(|warning| ["warning: ".to_owned(), harmless(&warning).into_owned(), "\n".to_owned()]),
+    );
+    if removals.iter().any(|removal| matches!(removal.fate, Fate::Kept)) {
+        let _ = writeln!(text, "kept on request; remove with `kubectl aicr cleanup {run_id}`");
+    }
+    text
+}
+
+fn warning(removal: &Removal) -> Option<String> {
+    let object = &removal.object;
+    match &removal.fate {
+        Fate::Failed(error) => Some(error.to_string()),
+        Fate::StillTerminating => Some(format!("{object} is still terminating: finalizers hold it")),
+        Fate::Refused(reason) => Some(format!("{object} is left: it is not proven to be this run's ({reason})")),
+        Fate::Deleted | Fate::Gone | Fate::Kept => None,
+    }
+}
