@@ -5,28 +5,38 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
-use bytes::Bytes;
-use http::{Method, Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full};
+use http::{Request, Response, StatusCode};
+use http_body_util::BodyExt;
 use hyper::body::Incoming;
+use k8s_openapi::api::{authentication::v1::TokenRequest, rbac::v1::PolicyRule};
 use kube::Client;
 use tokio::{runtime::Runtime, sync::OnceCell, task::JoinHandle};
 
 use super::{
     control_plane::ControlPlane,
-    https::{Body, Server},
+    https::{Body, Server, reply},
     kubeconfig::{self, Credential, User},
+    namespace::TestNamespace,
+    node::{self, Logs, NodeSpec, Nodes},
     pki::Authority,
+    rbac,
     tokens::Tokens,
 };
 
 /// A Kubernetes cluster for tests.
+///
+/// Clients belong to the runtime on which they are made, and each test has its
+/// own: take one per test.
 pub(crate) struct Bed {
+    nodes: Nodes,
     plane: ControlPlane,
     authority: Authority,
     tokens: Arc<Tokens>,
     _server: Server,
 }
+
+/// The node that every bed has. It shows no GPU label (R25).
+pub(crate) const NODE: &str = "worker-1";
 
 impl Bed {
     /// The bed that the tests of a process share. It starts with the first call.
@@ -62,10 +72,10 @@ impl Bed {
 
     async fn assemble() -> Self {
         let authority = Authority::new();
-        let tokens = Arc::new(Tokens::default());
+        let (tokens, logs) = (Arc::new(Tokens::default()), Arc::new(Logs::default()));
         let server = {
-            let tokens = Arc::clone(&tokens);
-            Server::start(&authority, move |request| answer(Arc::clone(&tokens), request)).await
+            let (tokens, logs) = (Arc::clone(&tokens), Arc::clone(&logs));
+            Server::start(&authority, move |request| answer(Arc::clone(&tokens), Arc::clone(&logs), request)).await
         };
         let apiserver = User {
             name: "kube-apiserver".into(),
@@ -74,7 +84,11 @@ impl Bed {
         let url = format!("https://127.0.0.1:{}/tokenreview", server.port);
         let webhook = kubeconfig::kubeconfig(&url, authority.pem(), &apiserver, None);
         let plane = ControlPlane::start(&authority, &webhook).await;
-        Self { plane, authority, tokens, _server: server }
+        let kubeconfig = kubeconfig::kubeconfig(&plane.server, authority.pem(), &plane.admin, None);
+        let client = kubeconfig::client(&kubeconfig).await;
+        let nodes = Nodes::start(client.clone(), &plane.server, authority.pem(), logs, server.port);
+        nodes.add(client, &NodeSpec::new(NODE)).await;
+        Self { nodes, plane, authority, tokens, _server: server }
     }
 
     /// The API server's URL.
@@ -112,6 +126,60 @@ impl Bed {
         self.client(self.admin()).await
     }
 
+    /// A user of any name and groups, by bearer token.
+    pub(crate) fn user(&self, name: &str, groups: &[&str]) -> User {
+        User::with_token(name, &self.tokens.issue(name, groups))
+    }
+
+    /// A user by client certificate, which has room for one group.
+    pub(crate) fn user_with_certificate(&self, name: &str, group: Option<&str>) -> User {
+        User { name: name.to_owned(), credential: Credential::Certificate(self.authority.client(name, group)) }
+    }
+
+    /// Makes the token of a user of [`Bed::user`] invalid, as expiry does.
+    pub(crate) fn revoke(&self, user: &User) {
+        if let Credential::Token(token) = &user.credential {
+            self.tokens.revoke(token);
+        }
+    }
+
+    /// A new token of a `ServiceAccount`.
+    pub(crate) async fn token_for(&self, namespace: &str, account: &str) -> String {
+        let client = self.admin_client().await;
+        node::token(&client, namespace, account, &TokenRequest::default()).await.expect("a token")
+    }
+
+    /// A namespace that no other test uses, in which pods can be created.
+    pub(crate) async fn namespace(&self, prefix: &str) -> TestNamespace {
+        self.namespace_with_labels(prefix, &[]).await
+    }
+
+    /// As [`Bed::namespace`], with labels; Pod Security allows everything unless they say otherwise.
+    pub(crate) async fn namespace_with_labels(&self, prefix: &str, labels: &[(&str, &str)]) -> TestNamespace {
+        TestNamespace::create(self.admin_client().await, prefix, labels).await
+    }
+
+    /// Grants rules to a user (of any kind of credential), in a namespace or in
+    /// the whole cluster, and waits until the API server heeds it.
+    pub(crate) async fn grant(&self, user: &User, namespace: Option<&str>, rules: &[PolicyRule]) {
+        rbac::grant(&self.admin_client().await, &user.name, namespace, rules).await;
+    }
+
+    /// Adds a node, on a private bed or with a taint and labels that disturb no other test.
+    pub(crate) async fn add_node(&self, spec: &NodeSpec) {
+        self.nodes.add(self.admin_client().await, spec).await;
+    }
+
+    /// Removes a node.
+    pub(crate) async fn remove_node(&self, name: &str) {
+        self.nodes.remove(self.admin_client().await, name).await;
+    }
+
+    /// The document that the agent of a Job sent last, byte for byte.
+    pub(crate) fn document(&self, namespace: &str, job: &str) -> Option<String> {
+        self.nodes.document(namespace, job)
+    }
+
     /// Kills the API server of a private bed.
     pub(crate) fn stop_apiserver(&self) {
         self.plane.stop_apiserver();
@@ -138,22 +206,21 @@ fn runtime() -> &'static Runtime {
 }
 
 /// Answers what the API server asks of the bed.
-async fn answer(tokens: Arc<Tokens>, request: Request<Incoming>) -> Response<Body> {
+async fn answer(tokens: Arc<Tokens>, logs: Arc<Logs>, request: Request<Incoming>) -> Response<Body> {
     let (head, body) = request.into_parts();
-    match (head.method, head.uri.path()) {
-        (Method::POST, "/tokenreview") => {
-            let body = body.collect().await.map(http_body_util::Collected::to_bytes);
-            let review = serde_json::from_slice(&body.unwrap_or_default());
-            let review = tokens.review(review.expect("a TokenReview"));
-            let text = serde_json::to_vec(&review).expect("a TokenReview");
-            reply(StatusCode::OK, text)
-        }
-        _ => reply(StatusCode::NOT_FOUND, "404 page not found"),
+    let path = head.uri.path();
+    if let Some(container) = path.strip_prefix("/containerLogs/") {
+        return logs.answer(container, head.uri.query());
     }
-}
-
-fn reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
-    let mut response = Response::new(Full::new(body.into()).boxed());
-    *response.status_mut() = status;
-    response
+    if path != "/tokenreview" {
+        return reply(StatusCode::NOT_FOUND, "404 page not found");
+    }
+    let body = body.collect().await.map(http_body_util::Collected::to_bytes).unwrap_or_default();
+    match serde_json::from_slice(&body) {
+        Ok(review) => {
+            let review = serde_json::to_vec(&tokens.review(review)).expect("a TokenReview");
+            reply(StatusCode::OK, review)
+        }
+        Err(e) => reply(StatusCode::BAD_REQUEST, e.to_string()),
+    }
 }

@@ -3,8 +3,8 @@
 use std::{convert::Infallible, future::Future, sync::Arc};
 
 use bytes::Bytes;
-use http::{Request, Response};
-use http_body_util::combinators::BoxBody;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, combinators::BoxBody};
 use hyper::{body::Incoming, service::service_fn};
 use hyper_util::{
     rt::{TokioExecutor, TokioIo},
@@ -22,6 +22,13 @@ use tokio_rustls::TlsAcceptor;
 use super::pki::Authority;
 
 pub(crate) type Body = BoxBody<Bytes, Infallible>;
+
+/// A response that is there at once.
+pub(crate) fn reply(status: StatusCode, body: impl Into<Bytes>) -> Response<Body> {
+    let mut response = Response::new(Full::new(body.into()).boxed());
+    *response.status_mut() = status;
+    response
+}
 
 /// A server that ends with this value.
 pub(crate) struct Server {

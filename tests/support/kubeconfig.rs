@@ -23,6 +23,13 @@ pub(crate) enum Credential {
     Token(String),
 }
 
+impl User {
+    /// A user by bearer token; the name is that in kubeconfig files.
+    pub(crate) fn with_token(name: &str, token: &str) -> Self {
+        Self { name: name.to_owned(), credential: Credential::Token(token.to_owned()) }
+    }
+}
+
 /// A kubeconfig file whose one context `test` leads to `server` as `user`.
 pub(crate) fn kubeconfig(server: &str, ca: &str, user: &User, namespace: Option<&str>) -> String {
     let credential = match &user.credential {

@@ -4,10 +4,15 @@
 mod assets;
 pub(crate) mod bed;
 mod control_plane;
+pub(crate) mod document;
 mod https;
-mod kubeconfig;
+pub(crate) mod kubeconfig;
+pub(crate) mod namespace;
+pub(crate) mod node;
 pub(crate) mod pki;
 mod process;
 pub(crate) mod proxy;
+mod rbac;
+pub(crate) mod script;
 mod tokens;
 pub(crate) mod wait;

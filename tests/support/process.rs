@@ -37,8 +37,8 @@ exit $status
 const JANITOR: &str = r#"
 read -r line
 tries=0
-while [ -e "$1" ] && [ $tries -lt 100 ]; do
-    rm -rf "$1" && sleep 0.1
+while rm -rf "$1"; [ -e "$1" ] && [ $tries -lt 100 ]; do
+    sleep 0.1
     tries=$((tries + 1))
 done
 "#;
