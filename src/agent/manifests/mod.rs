@@ -117,3 +117,6 @@ pub(crate) fn document(config: &Config, names: &Names) -> ObjectRef {
         Output::ConfigMap { namespace, name } => ObjectRef::namespaced(Kind::ConfigMap, namespace, name),
     }
 }
+
+#[cfg(test)]
+mod tests;
