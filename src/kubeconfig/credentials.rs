@@ -9,12 +9,14 @@ use base64::engine::general_purpose::STANDARD;
 use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::header::{AUTHORIZATION, HeaderValue, InvalidHeaderValue};
-use http::{Request, Response};
+use http::{Request, Response, StatusCode};
 use kube::client::Body;
-use tower::{BoxError, Layer, Service};
+use tower::{BoxError, Layer, Service, ServiceExt as _};
 
 use super::Secret;
+use super::exec::ExecPlugin;
 use super::target::Login;
+use super::transport::duplicate;
 
 /// A token file is read again after this long; Kubernetes renews tokens well before they end.
 const TOKEN_FILE_AGE: Duration = Duration::from_mins(1);
@@ -27,6 +29,7 @@ enum Source {
     Anonymous,
     Fixed(HeaderValue),
     File(TokenFile),
+    Exec(Box<ExecPlugin>),
 }
 
 /// A token that is renewed on disk.
@@ -38,7 +41,8 @@ struct TokenFile {
 }
 
 impl Credentials {
-    pub(super) fn new(login: Login) -> Result<Self, InvalidHeaderValue> {
+    /// Where a login's headers come from. `terminal`: an exec plugin may ask the user.
+    pub(super) fn new(login: Login, terminal: bool) -> Result<Self, InvalidHeaderValue> {
         let source = match login {
             Login::Basic { username, password } => {
                 let pair = format!("{username}:{}", password.expose());
@@ -47,12 +51,19 @@ impl Credentials {
             Login::Token { token, file: Some(path) } => {
                 Source::File(TokenFile { path, fallback: token, last: Mutex::new(None) })
             }
-            Login::Token { token: Some(token), file: None } => {
-                Source::Fixed(sensitive(&format!("Bearer {}", token.expose()))?)
-            }
+            Login::Token { token: Some(token), file: None } => Source::Fixed(bearer(token.expose())?),
+            Login::Exec(plugin) => Source::Exec(Box::new(ExecPlugin::new(*plugin, terminal))),
             _ => Source::Anonymous,
         };
         Ok(Self(Arc::new(source)))
+    }
+
+    /// The exec plugin, if that is the source.
+    pub(super) fn plugin(&self) -> Option<&ExecPlugin> {
+        match &*self.0 {
+            Source::Exec(plugin) => Some(plugin),
+            _ => None,
+        }
     }
 
     async fn header(&self) -> Result<Option<HeaderValue>, BoxError> {
@@ -60,6 +71,7 @@ impl Credentials {
             Source::Anonymous => None,
             Source::Fixed(header) => Some(header.clone()),
             Source::File(file) => file.header()?,
+            Source::Exec(plugin) => plugin.current().await?.header.clone(),
         })
     }
 }
@@ -74,7 +86,7 @@ impl TokenFile {
         }
         let text = std::fs::read_to_string(&self.path).unwrap_or_default();
         if !text.trim().is_empty() {
-            let header = sensitive(&format!("Bearer {}", text.trim()))?;
+            let header = bearer(text.trim())?;
             *last = Some((Instant::now(), header.clone()));
             return Ok(Some(header));
         }
@@ -83,8 +95,13 @@ impl TokenFile {
             return Ok(Some(header.clone()));
         }
         let fallback = self.fallback.as_ref();
-        Ok(fallback.map(|token| sensitive(&format!("Bearer {}", token.expose()))).transpose()?)
+        Ok(fallback.map(|token| bearer(token.expose())).transpose()?)
     }
+}
+
+/// The header for a token.
+pub(super) fn bearer(token: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    sensitive(&format!("Bearer {token}"))
 }
 
 fn sensitive(text: &str) -> Result<HeaderValue, InvalidHeaderValue> {
@@ -112,6 +129,7 @@ impl<S, B> Service<Request<Body>> for Authorize<S>
 where
     S: Service<Request<Body>, Response = Response<B>, Error = BoxError> + Clone + Send + 'static,
     S::Future: Send,
+    B: Send,
 {
     type Response = Response<B>;
     type Error = BoxError;
@@ -126,11 +144,28 @@ where
         let next = self.inner.clone();
         let mut ready = std::mem::replace(&mut self.inner, next);
         async move {
-            if let Some(header) = credentials.header().await? {
-                request.headers_mut().insert(AUTHORIZATION, header);
-            }
-            ready.call(request).await
+            let Some(plugin) = credentials.plugin() else {
+                set(&mut request, credentials.header().await?);
+                return ready.call(request).await;
+            };
+            let issued = plugin.current().await?;
+            let again = duplicate(&request);
+            set(&mut request, issued.header.clone());
+            let answer = ready.call(request).await?;
+            // Who is not authenticated has changed nothing, so that even a create can be sent again.
+            let Some(mut again) = again.filter(|_| answer.status() == StatusCode::UNAUTHORIZED) else {
+                return Ok(answer);
+            };
+            let Ok(renewed) = plugin.renew(&issued).await else { return Ok(answer) };
+            set(&mut again, renewed.header.clone());
+            ready.ready().await?.call(again).await
         }
         .boxed()
+    }
+}
+
+fn set(request: &mut Request<Body>, header: Option<HeaderValue>) {
+    if let Some(header) = header {
+        request.headers_mut().insert(AUTHORIZATION, header);
     }
 }

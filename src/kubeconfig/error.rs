@@ -113,6 +113,17 @@ pub enum Error {
         source: std::io::Error,
     },
 
+    /// An exec plugin gave no credentials: not authenticated (exit 4).
+    #[error("{entry}: the credential plugin `{command}` failed: {problem}")]
+    Plugin {
+        /// The user entry that names the plugin.
+        entry: String,
+        /// The program.
+        command: String,
+        /// What it did, or said on stderr.
+        problem: String,
+    },
+
     /// The TLS side of a connection could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[source] Box<kube::Error>),

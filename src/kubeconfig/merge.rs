@@ -115,14 +115,15 @@ pub(super) fn trust(flags: &ConnectionFlags, cluster: &Cluster, label: &str) -> 
     let entry = if from_flag { "--certificate-authority" } else { label };
     let file = Place { entry, what: "certificate-authority" };
     let data = Place { entry, what: "certificate-authority-data" };
-    let roots = match (&cluster.certificate_authority, &cluster.certificate_authority_data) {
+    let pem = match (&cluster.certificate_authority, &cluster.certificate_authority_data) {
         (Some(_), Some(_)) => {
             return Err(data.invalid("and certificate-authority exclude one another; remove one"));
         }
-        (Some(path), None) => Some(file.certificates(&file.read(path)?)?),
-        (None, Some(text)) => Some(data.certificates(&data.decode(text)?)?),
+        (Some(path), None) => Some(file.read(path)?),
+        (None, Some(text)) => Some(data.decode(text)?),
         (None, None) => None,
     };
+    let roots = pem.as_deref().map(|pem| file.certificates(pem)).transpose()?;
     if roots.is_some() && cluster.insecure_skip_tls_verify {
         return Err(file.invalid("and insecure-skip-tls-verify exclude one another; remove one"));
     }
@@ -130,7 +131,7 @@ pub(super) fn trust(flags: &ConnectionFlags, cluster: &Cluster, label: &str) -> 
         let place = Place { entry: label, what: "tls-server-name" };
         ServerName::try_from(name.clone()).map_err(|_| place.invalid(format_args!("{name:?} is not a host name")))
     });
-    Ok(Trust { roots, insecure: cluster.insecure_skip_tls_verify, server_name: server_name.transpose()? })
+    Ok(Trust { roots, pem, insecure: cluster.insecure_skip_tls_verify, server_name: server_name.transpose()? })
 }
 
 /// The client certificate of a user.
@@ -163,7 +164,13 @@ pub(super) fn identity(flags: &ConnectionFlags, user: &User, label: &str) -> Res
 }
 
 /// What a user's `Authorization` header is made of.
-pub(super) fn login(user: User, label: &str, cluster: &Cluster, has_certificate: bool) -> Result<Login, Error> {
+pub(super) fn login(
+    user: User,
+    label: &str,
+    cluster: &Cluster,
+    trust: &Trust,
+    has_certificate: bool,
+) -> Result<Login, Error> {
     let invalid = |problem: &str| Error::InvalidEntry { entry: label.to_owned(), problem: problem.to_owned() };
     let has_token = user.token.is_some() || user.token_file.is_some();
     let has_password = user.username.is_some() || user.password.is_some();
@@ -194,8 +201,8 @@ pub(super) fn login(user: User, label: &str, cluster: &Cluster, has_certificate:
         ))),
         // A plugin is not asked where a certificate already says who the caller is.
         (None, Some(exec)) if !has_certificate => {
-            let (user, cluster) = (label.to_owned(), cluster.clone());
-            Ok(Login::Exec(Box::new(Plugin { exec, user, cluster })))
+            let (user, cluster, authority) = (label.to_owned(), cluster.clone(), trust.pem.clone());
+            Ok(Login::Exec(Box::new(Plugin { exec, user, cluster, authority })))
         }
         _ => Ok(Login::Anonymous),
     }

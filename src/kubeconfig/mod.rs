@@ -6,13 +6,14 @@
 mod credentials;
 mod environment;
 mod error;
+mod exec;
 mod file;
 mod flags;
 mod material;
 mod merge;
+mod proxy;
 mod secret;
 mod stream;
-#[expect(dead_code, reason = "exec plugins, OIDC and proxies come next")]
 mod target;
 #[cfg(test)]
 mod test_server;
@@ -23,7 +24,7 @@ mod transport_tests;
 
 use std::time::Duration;
 
-use http::header::{HeaderValue, USER_AGENT};
+use http::header::{HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use kube::client::{ClientBuilder, ConfigExt as _};
 use tower::ServiceBuilder;
 use tower_http::decompression::DecompressionLayer;
@@ -34,8 +35,8 @@ pub use self::flags::ConnectionFlags;
 pub use self::secret::Secret;
 
 use self::credentials::Credentials;
-use self::target::{Impersonation, Target};
-use self::transport::Transport;
+use self::target::{Impersonation, Target, is_tls};
+use self::transport::{Epoch, Transport};
 
 /// The target of the log of requests: `info` is kubectl's `-v 6`, `debug` 7, `trace` 8 and above.
 pub(crate) const LOG: &str = "kubectl_aicr::http";
@@ -70,24 +71,36 @@ pub fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, E
 ///
 /// # Errors
 /// When a kubeconfig, an entry of it or a flag is not usable.
-pub fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Connection, Error> {
+pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Connection, Error> {
     let request_timeout = flags.request_timeout()?;
     let namespace = target::namespace(flags, env)?;
     let mut target = Target::resolve(flags, env)?;
 
-    let tls = tls::client_config(&mut target)?;
-    let connector = stream::connector(tls, target.trust.server_name);
+    let mut tls = tls::client_config(&mut target)?;
+    let credentials = Credentials::new(target.login, env.terminal()).map_err(|_| Error::Credential)?;
+    let mut epoch = Epoch::default();
+    if let Some(plugin) = credentials.plugin() {
+        plugin.present_certificate(&mut tls);
+        epoch = plugin.epoch();
+        // Here it may take the time that its user needs; a request has less.
+        plugin.current().await?;
+    }
+    let connector = stream::connector(&tls, target.trust.server_name, target.proxy.as_ref(), is_tls(&target.server));
     let connect_timeout = request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT));
-    let transport = Transport::new(target.server.clone(), connector, connect_timeout);
+    let transport = Transport::new(target.server.clone(), connector, connect_timeout, epoch);
 
     let mut config = kube::Config::new(target.server.clone());
     let agent = HeaderValue::from_static(concat!("kubectl-aicr/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
+    if let Some(proxy) = target.proxy.filter(|_| !is_tls(&target.server))
+        && let Some(login) = proxy.authorization()
+    {
+        config.headers.push((PROXY_AUTHORIZATION, login));
+    }
     if let Some(impersonation) = target.impersonation {
         impersonate(&mut config, impersonation);
     }
     let headers = config.extra_headers_layer().map_err(Error::Impersonation)?;
-    let credentials = Credentials::new(target.login).map_err(|_| Error::Credential)?;
 
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())

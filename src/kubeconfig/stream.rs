@@ -8,11 +8,14 @@ use std::time::Duration;
 use http::Uri;
 use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
 use tower::util::BoxCloneSyncService;
 use tower::{BoxError, Service, ServiceExt as _};
+
+use super::proxy::{Kind, Proxy};
 
 /// Makes streams to the address that it is called with.
 pub(super) type Connector = BoxCloneSyncService<Uri, Stream, BoxError>;
@@ -25,18 +28,52 @@ trait Io: Read + Write + Connection + Send + Unpin {}
 impl<T: Read + Write + Connection + Send + Unpin> Io for T {}
 
 /// A connected byte stream.
-pub(super) struct Stream(Box<dyn Io>);
+pub(super) struct Stream {
+    io: Box<dyn Io>,
+    /// An HTTP proxy is at the other end and wants to be told the whole address.
+    forwarding: bool,
+}
 
 impl Stream {
     /// Whether both sides agreed on HTTP/2.
     pub(super) fn speaks_http2(&self) -> bool {
-        self.0.connected().is_negotiated_h2()
+        self.io.connected().is_negotiated_h2()
     }
 }
 
-/// A connector for servers with this TLS configuration.
-pub(super) fn connector(tls: ClientConfig, server_name: Option<ServerName<'static>>) -> Connector {
-    boxed(over(tcp(), tls, server_name))
+/// A connector for servers with this TLS configuration, perhaps behind a proxy.
+pub(super) fn connector(
+    tls: &ClientConfig,
+    server_name: Option<ServerName<'static>>,
+    proxy: Option<&Proxy>,
+    tls_server: bool,
+) -> Connector {
+    let Some(proxy) = proxy else {
+        return boxed(over(tcp(), tls, server_name));
+    };
+    let address = proxy.address.clone();
+    if proxy.kind == Kind::Socks5 {
+        let socks = SocksV5::new(address, tcp());
+        let socks = match &proxy.login {
+            Some((user, password)) => socks.with_auth(user.clone(), password.expose().to_owned()),
+            None => socks,
+        };
+        return boxed(over(socks, tls, server_name));
+    }
+    // A proxy that speaks TLS is trusted as the server is.
+    let to_proxy = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1();
+    let to_proxy = to_proxy.wrap_connector(tcp());
+    if !tls_server {
+        // Plain requests are sent to the proxy, whatever address they carry.
+        let forward = to_proxy.map_request(move |_: Uri| address.clone());
+        return BoxCloneSyncService::new(forward.map_response(|io| Stream { io: Box::new(io), forwarding: true }));
+    }
+    let tunnel = Tunnel::new(address, to_proxy);
+    let tunnel = match proxy.authorization() {
+        Some(login) => tunnel.with_auth(login),
+        None => tunnel,
+    };
+    boxed(over(tunnel, tls, server_name))
 }
 
 fn tcp() -> HttpConnector {
@@ -48,8 +85,8 @@ fn tcp() -> HttpConnector {
 }
 
 /// TLS over what `inner` connects, where the address asks for it.
-fn over<C>(inner: C, tls: ClientConfig, server_name: Option<ServerName<'static>>) -> HttpsConnector<C> {
-    let builder = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http();
+fn over<C>(inner: C, tls: &ClientConfig, server_name: Option<ServerName<'static>>) -> HttpsConnector<C> {
+    let builder = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http();
     let builder = match server_name {
         Some(name) => builder.with_server_name_resolver(FixedServerNameResolver::new(name)),
         None => builder,
@@ -63,12 +100,12 @@ where
     C::Response: Io + 'static,
     C::Future: Send + 'static,
 {
-    BoxCloneSyncService::new(connector.map_response(|io| Stream(Box::new(io))))
+    BoxCloneSyncService::new(connector.map_response(|io| Stream { io: Box::new(io), forwarding: false }))
 }
 
 impl Connection for Stream {
     fn connected(&self) -> Connected {
-        self.0.connected()
+        self.io.connected().proxy(self.forwarding)
     }
 }
 
@@ -78,25 +115,25 @@ impl Read for Stream {
         context: &mut Context<'_>,
         buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_read(context, buffer)
+        Pin::new(&mut self.io).poll_read(context, buffer)
     }
 }
 
 impl Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write(context, bytes)
+        Pin::new(&mut self.io).poll_write(context, bytes)
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_flush(context)
+        Pin::new(&mut self.io).poll_flush(context)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.0).poll_shutdown(context)
+        Pin::new(&mut self.io).poll_shutdown(context)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.0.is_write_vectored()
+        self.io.is_write_vectored()
     }
 
     fn poll_write_vectored(
@@ -104,6 +141,6 @@ impl Write for Stream {
         context: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.0).poll_write_vectored(context, slices)
+        Pin::new(&mut self.io).poll_write_vectored(context, slices)
     }
 }

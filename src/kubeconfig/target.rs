@@ -8,6 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use super::file::{Cluster, Context, Exec, Kubeconfig, User};
 use super::flags::given;
 use super::merge::{cluster, identity, impersonation, login, no_server, server_uri, trust, user};
+use super::proxy::Proxy;
 use super::{ConnectionFlags, Environment, Error, Secret};
 
 /// All that is needed to connect, read and checked.
@@ -19,7 +20,7 @@ pub(super) struct Target {
     pub(super) identity: Option<Identity>,
     pub(super) login: Login,
     pub(super) impersonation: Option<Impersonation>,
-    pub(super) proxy_url: Option<String>,
+    pub(super) proxy: Option<Proxy>,
     pub(super) compression: bool,
 }
 
@@ -28,6 +29,8 @@ pub(super) struct Target {
 pub(super) struct Trust {
     /// The roots to trust instead of the system's.
     pub(super) roots: Option<Vec<CertificateDer<'static>>>,
+    /// The same in PEM.
+    pub(super) pem: Option<Vec<u8>>,
     /// Whether to accept any certificate.
     pub(super) insecure: bool,
     /// The name to expect instead of the server's host.
@@ -64,6 +67,8 @@ pub(super) struct Plugin {
     pub(super) exec: Exec,
     pub(super) user: String,
     pub(super) cluster: Cluster,
+    /// The cluster's roots in PEM.
+    pub(super) authority: Option<Vec<u8>>,
 }
 
 /// On whose behalf requests are made.
@@ -150,7 +155,7 @@ impl Target {
             None => return Err(no_server(&file, context.as_deref(), &cluster_name)),
         };
         let (user, user_name) = user(flags, &file, &choice, &by_context, is_tls(&server))?;
-        Self::assemble(flags, server, context, (cluster, cluster_name), (user, user_name))
+        Self::assemble(flags, env, server, context, (cluster, cluster_name), (user, user_name))
     }
 
     /// The API server of the cluster that this process is a pod of.
@@ -167,21 +172,23 @@ impl Target {
         let user = User { token_file: path("token"), ..User::default() };
         let server = server_uri(&format!("https://{host}:{port}"))?;
         let of_pod = |what: &str| format!("the pod's {what}");
-        Self::assemble(flags, server, None, (cluster, of_pod("cluster")), (user, of_pod("ServiceAccount")))
+        Self::assemble(flags, env, server, None, (cluster, of_pod("cluster")), (user, of_pod("ServiceAccount")))
     }
 
     /// Checks cluster and user, and reads what they refer to.
     fn assemble(
         flags: &ConnectionFlags,
+        env: &Environment,
         server: Uri,
         context: Option<String>,
         (cluster, cluster_name): (Cluster, String),
         (user, user_name): (User, String),
     ) -> Result<Self, Error> {
         let trust = trust(flags, &cluster, &cluster_name)?;
+        let proxy = Proxy::choose(cluster.proxy_url.as_deref(), &cluster_name, &server, env)?;
         let impersonation = impersonation(&user, &user_name)?;
         let identity = identity(flags, &user, &user_name)?;
-        let login = login(user, &user_name, &cluster, identity.is_some())?;
+        let login = login(user, &user_name, &cluster, &trust, identity.is_some())?;
         // Credentials are never sent in the clear; kubectl does not even look for them.
         let (identity, login) = if is_tls(&server) { (identity, login) } else { (None, Login::Anonymous) };
         Ok(Self {
@@ -192,7 +199,7 @@ impl Target {
             login,
             impersonation,
             compression: !cluster.disable_compression,
-            proxy_url: cluster.proxy_url,
+            proxy,
         })
     }
 }

@@ -137,10 +137,10 @@ impl Server {
     }
 
     /// A connection as a user with these fields.
-    pub(super) fn connect(&self, user: &str) -> Connection {
+    pub(super) async fn connect(&self, user: &str) -> Connection {
         let path = self.kubeconfig(user).to_str().map(str::to_owned);
         let flags = ConnectionFlags { kubeconfig: path, ..ConnectionFlags::default() };
-        connect(&flags, &Environment::of(&[])).unwrap()
+        connect(&flags, &Environment::of(&[])).await.unwrap()
     }
 
     pub(super) fn handshakes(&self) -> usize {

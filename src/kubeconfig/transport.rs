@@ -6,7 +6,8 @@
 //! A request is sent again only when it is proven that the server has not seen it (R6): a create that was repeated could
 //! meet its own object.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 use std::time::Duration;
 
@@ -54,6 +55,9 @@ pub(super) enum ConnectError {
 #[error("{0}")]
 pub(super) struct BoxErrorSource(#[source] BoxError);
 
+/// Counts the client certificates of a run. A connection stands for the one that it was opened with.
+pub(super) type Epoch = Arc<AtomicUsize>;
+
 /// The service at the bottom of the client.
 #[derive(Clone)]
 pub(super) struct Transport(Arc<Inner>);
@@ -62,6 +66,7 @@ struct Inner {
     server: Uri,
     connector: Connector,
     connect_timeout: Duration,
+    epoch: Epoch,
     state: Mutex<State>,
 }
 
@@ -71,8 +76,8 @@ enum State {
     /// There is no connection.
     Closed,
     /// The one attempt, which all requests wait for.
-    Opening(Opening),
-    Open(Protocol),
+    Opening(Opening, usize),
+    Open(Protocol, usize),
 }
 
 /// What requests are sent with.
@@ -83,9 +88,9 @@ enum Protocol {
 }
 
 impl Transport {
-    pub(super) fn new(server: Uri, connector: Connector, connect_timeout: Duration) -> Self {
+    pub(super) fn new(server: Uri, connector: Connector, connect_timeout: Duration, epoch: Epoch) -> Self {
         let state = Mutex::new(State::Closed);
-        Self(Arc::new(Inner { server, connector, connect_timeout, state }))
+        Self(Arc::new(Inner { server, connector, connect_timeout, epoch, state }))
     }
 
     async fn send(&self, mut request: Request<Body>) -> Result<Response<Incoming>, BoxError> {
@@ -99,33 +104,34 @@ impl Transport {
         self.protocol().await?.send(request).await.map_err(|failure| failure.cause)
     }
 
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The open connection; the first that finds none opens it for all.
     async fn protocol(&self) -> Result<Protocol, ConnectError> {
-        let opening = {
-            let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-            match &*state {
-                State::Open(protocol) if protocol.is_open() => return Ok(protocol.clone()),
-                State::Opening(opening) => opening.clone(),
-                State::Open(_) | State::Closed => {
-                    let connector = self.0.connector.clone();
-                    let opening = open(connector, self.0.server.clone(), self.0.connect_timeout);
-                    let opening = opening.boxed().shared();
-                    *state = State::Opening(opening.clone());
-                    opening
-                }
+        let epoch = self.0.epoch.load(Ordering::Acquire);
+        let opening = match &mut *self.state() {
+            State::Open(protocol, of) if *of == epoch && protocol.is_open() => return Ok(protocol.clone()),
+            State::Opening(opening, of) if *of == epoch => opening.clone(),
+            state => {
+                let (connector, server) = (self.0.connector.clone(), self.0.server.clone());
+                let opening = open(connector, server, self.0.connect_timeout).boxed().shared();
+                *state = State::Opening(opening.clone(), epoch);
+                opening
             }
         };
         let outcome = opening.clone().await;
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        if matches!(&*state, State::Opening(current) if current.ptr_eq(&opening)) {
-            *state = outcome.clone().map_or(State::Closed, State::Open);
+        let mut state = self.state();
+        if matches!(&*state, State::Opening(current, _) if current.ptr_eq(&opening)) {
+            *state = outcome.clone().map_or(State::Closed, |protocol| State::Open(protocol, epoch));
         }
         outcome
     }
 }
 
 /// A copy of a request whose body is held in memory, as all of ours are.
-fn duplicate(request: &Request<Body>) -> Option<Request<Body>> {
+pub(super) fn duplicate(request: &Request<Body>) -> Option<Request<Body>> {
     let body = request.body().try_clone()?;
     let mut copy = Request::new(body);
     request.method().clone_into(copy.method_mut());

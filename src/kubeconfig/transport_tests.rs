@@ -7,7 +7,7 @@ use super::test_server::{Server, get, json};
 #[tokio::test]
 async fn r39_the_first_wave_of_requests_shares_one_connection() {
     let server = Server::start(&["h2", "http/1.1"], json("{}")).await;
-    let connection = server.connect("{token: abc}");
+    let connection = server.connect("{token: abc}").await;
     let wave = (0..20).map(|_| get(&connection, "/version"));
     try_join_all(wave).await.unwrap();
     get(&connection, "/version").await.unwrap();
@@ -20,7 +20,7 @@ async fn r39_the_first_wave_of_requests_shares_one_connection() {
 #[tokio::test]
 async fn r39_a_server_without_http2_is_spoken_to_in_http11_over_pooled_connections() {
     let server = Server::start(&["http/1.1"], json("{}")).await;
-    let connection = server.connect("{token: abc}");
+    let connection = server.connect("{token: abc}").await;
     for _ in 0..5 {
         get(&connection, "/version").await.unwrap();
     }
