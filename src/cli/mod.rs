@@ -72,7 +72,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
     match cli.command {
         Command::Snapshot(args) => {
             let request = snapshot::Request::new(*args)?;
-            snapshot::run(request, kubeconfig::connect(&flags, &environment)?).await
+            snapshot::run(request, kubeconfig::connect(&flags, &environment).await?).await
         }
     }
 }
