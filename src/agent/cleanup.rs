@@ -150,7 +150,7 @@ struct Ours {
     uid: Uid,
 }
 
-/// Deletes what remains, until the deadline.
+/// Deletes what remains, until the deadline. The answer is in the order in which the objects were made.
 /// RBAC: `delete` on each kind; `get` where a create's answer was lost or a delete conflicts.
 pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant) -> Vec<Removal> {
     let engine = Engine { cluster, identity: &remains.identity, deadline };
@@ -199,6 +199,7 @@ pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant)
     let terminating = removals.iter_mut().filter(|removal| matches!(removal.fate, Fate::StillTerminating));
     join_all(terminating.map(|removal| engine.wait_until_gone(removal))).await;
     removals.extend(refused);
+    removals.sort_by_key(|removal| remains.entries.iter().position(|entry| entry.object == removal.object));
     removals
 }
 
