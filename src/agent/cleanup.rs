@@ -199,7 +199,9 @@ pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant)
     let terminating = removals.iter_mut().filter(|removal| matches!(removal.fate, Fate::StillTerminating));
     join_all(terminating.map(|removal| engine.wait_until_gone(removal))).await;
     removals.extend(refused);
-    removals.sort_by_key(|removal| remains.entries.iter().position(|entry| entry.object == removal.object));
+    removals.sort_by_key(|removal| {
+        remains.entries.iter().position(|entry| entry.object == removal.object).unwrap_or(usize::MAX)
+    });
     removals
 }
 
