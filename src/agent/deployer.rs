@@ -21,9 +21,14 @@ use crate::agent::run_id::{self, InvocationId, RunId};
 use crate::agent::wait::{Wait, Watches};
 use crate::agent::{fetch, namespace};
 use crate::error::{ApiError, Error};
+use crate::snapshot::gpu;
 
 /// How long cleanup waits for creates that are on their way. An answer beats having to prove a lost one.
 const SETTLE: Duration = Duration::from_secs(5);
+
+/// R25: what a document without GPU data from a cluster with GPU nodes means.
+const NO_GPU_DATA: &str = "the snapshot has no GPU data although nodes carry nvidia.com/gpu labels: \
+    the agent ran on a node without a usable GPU; choose one with --node-selector nvidia.com/gpu.present=true";
 
 /// Deploys the agent, waits for it, reads its document and removes what it created.
 ///
@@ -197,6 +202,9 @@ impl Deployer {
         {
             self.created.intend(&config_map);
             self.created.confirm(&config_map, uid);
+        }
+        if fetched.document.as_deref().is_ok_and(gpu::is_missing) {
+            self.events.warn(NO_GPU_DATA);
         }
         fetched.document
     }
