@@ -30,7 +30,7 @@ enum Target {
 ///
 /// # Errors
 /// [`Invalid`] naming the path and what is wrong with it.
-pub fn check_destination(path: &Path) -> Result<(), Invalid> {
+pub(crate) fn check_destination(path: &Path) -> Result<(), Invalid> {
     let check = || match Target::of(path)? {
         Target::Stdout | Target::Special => Ok(()),
         Target::File { path, permissions } => {
@@ -49,7 +49,7 @@ pub fn check_destination(path: &Path) -> Result<(), Invalid> {
 ///
 /// # Errors
 /// [`Error::Write`], or [`Error::StdoutClosed`] if the path is another name of a closed stdout.
-pub fn to_file(path: &Path, document: &[u8]) -> Result<(), Error> {
+pub(crate) fn to_file(path: &Path, document: &[u8]) -> Result<(), Error> {
     let failed = |source| Error::Write { path: path.display().to_string(), source };
     match Target::of(path).map_err(failed)? {
         Target::Stdout => to_stdout(document),
@@ -64,7 +64,7 @@ pub fn to_file(path: &Path, document: &[u8]) -> Result<(), Error> {
 ///
 /// # Errors
 /// [`Error::StdoutClosed`] if its reader went away, else [`Error::Write`].
-pub fn to_stdout(document: &[u8]) -> Result<(), Error> {
+pub(crate) fn to_stdout(document: &[u8]) -> Result<(), Error> {
     let mut stdout = io::stdout().lock();
     stdout.write_all(document).and_then(|()| stdout.flush()).map_err(|source| match source.kind() {
         ErrorKind::BrokenPipe => Error::StdoutClosed,
@@ -145,7 +145,8 @@ fn rule(path: &Path, error: &io::Error) -> String {
     }
 }
 
-#[cfg(all(test, unix))]
+#[cfg(test)]
+#[cfg(unix)]
 mod tests {
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 

@@ -6,13 +6,13 @@ pub mod agent;
 #[cfg(feature = "cli")]
 pub mod cli;
 #[cfg(feature = "cli")]
-pub mod deliver;
+pub(crate) mod deliver;
 pub(crate) mod diagnose;
 pub(crate) mod duration;
 pub mod error;
 pub mod kubeconfig;
 #[cfg(feature = "cli")]
-pub mod report;
+pub(crate) mod report;
 pub(crate) mod snapshot;
 
 pub use agent::config::{Config, Keep, Output};

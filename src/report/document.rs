@@ -11,7 +11,7 @@ use crate::snapshot::listing::Listing;
 
 /// How the document is shown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     /// The agent's bytes, unchanged.
     #[default]
     Yaml,
@@ -23,11 +23,10 @@ pub enum Format {
 
 impl Format {
     /// Every format.
-    pub const ALL: [Self; 3] = [Self::Yaml, Self::Json, Self::Table];
+    pub(crate) const ALL: [Self; 3] = [Self::Yaml, Self::Json, Self::Table];
 
     /// The name that `--format` takes.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
+    pub(crate) fn as_str(self) -> &'static str {
         match self {
             Self::Yaml => "yaml",
             Self::Json => "json",
@@ -54,7 +53,7 @@ impl FromStr for Format {
 ///
 /// # Errors
 /// [`Error::Document`] if the format needs the document to be read and it cannot be.
-pub fn render(document: &[u8], format: Format) -> Result<Cow<'_, [u8]>, Error> {
+pub(crate) fn render(document: &[u8], format: Format) -> Result<Cow<'_, [u8]>, Error> {
     match format {
         Format::Yaml => Ok(Cow::Borrowed(document)),
         Format::Json => json::encode(document).map(Cow::Owned),

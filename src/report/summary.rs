@@ -17,9 +17,8 @@ pub(crate) fn print(run_id: &RunId, removals: &[Removal], quiet: bool) {
 fn text(run_id: &RunId, removals: &[Removal], quiet: bool) -> String {
     let mut text = String::new();
     if !quiet && !removals.is_empty() {
-        let rows = removals.iter().map(|removal| (&removal.object, removal.uid.as_ref(), removal.fate.to_string()));
         text.push('\n');
-        text.push_str(&table::created_objects(rows));
+        text.push_str(&table::created_objects(removals));
     }
     // An unreachable cluster is one trouble, not one for each object.
     let (unreachable, known): (Vec<_>, Vec<_>) = removals.iter().partition(|removal| removal.fate.is_unreachable());

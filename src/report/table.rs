@@ -1,10 +1,12 @@
 //! Tables as kubectl prints them: columns three spaces apart, no lines around them.
 
+use std::iter;
+
 use tabled::builder::Builder;
 use tabled::settings::{Padding, Style};
 
+use crate::agent::cleanup::Removal;
 use crate::agent::created_set::Uid;
-use crate::agent::object::ObjectRef;
 use crate::report::text::harmless;
 
 /// Spaces between two columns.
@@ -12,7 +14,7 @@ const GAP: usize = 3;
 
 /// Aligns rows, a header first if there is one. Only cells of the last column may have several lines.
 /// Empty when there are no rows at all.
-pub fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
+pub(crate) fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
     let mut builder = Builder::default();
     for row in rows {
         let last = N.saturating_sub(1);
@@ -26,39 +28,43 @@ pub fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> S
 }
 
 /// The objects of a run and what became of each (R41).
-pub fn created_objects<'a>(objects: impl IntoIterator<Item = (&'a ObjectRef, Option<&'a Uid>, String)>) -> String {
+pub(crate) fn created_objects(removals: &[Removal]) -> String {
     let header = ["KIND", "NAMESPACE", "NAME", "UID", "FATE"].map(str::to_owned);
-    let rows = objects.into_iter().map(|(object, uid, fate)| {
+    let rows = removals.iter().map(|Removal { object, uid, fate }| {
         [
             object.kind.to_string(),
             object.namespace.clone().unwrap_or_else(|| "<none>".to_owned()),
             object.name.clone(),
-            uid.map_or("<unknown>", Uid::as_str).to_owned(),
-            fate,
+            uid.as_ref().map_or("<unknown>", Uid::as_str).to_owned(),
+            fate.to_string(),
         ]
     });
-    columns(std::iter::once(header).chain(rows))
+    columns(iter::once(header).chain(rows))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::agent::object::Kind;
+    use crate::agent::cleanup::{Fate, Reason};
+    use crate::agent::object::{Kind, ObjectRef};
 
     #[test]
     fn r41_created_objects_are_shown_with_their_fate() {
+        let removal = |object, uid: Option<&str>, fate| Removal {
+            object,
+            uid: uid.and_then(|uid| Uid::new(uid.to_owned())),
+            fate,
+        };
         let job = ObjectRef::namespaced(Kind::Job, "gpu", "aicr-20260821-142233-9f3a1c0b7e2d4a55");
         let role = ObjectRef::cluster(Kind::ClusterRole, "aicr-node-reader-20260821-142233-9f3a1c0b7e2d4a55");
-        let uid = Uid::new("0d0f1c5e-5a2c-4f44-9d6e-1c2f3a4b5c6d".to_owned());
-        let text = created_objects([
-            (&job, uid.as_ref(), "deleted".to_owned()),
-            (&role, None, "failed: clusterroles \"x\" is forbidden\nsee \u{1b}[31mabove".to_owned()),
+        let text = created_objects(&[
+            removal(job, Some("0d0f1c5e-5a2c-4f44-9d6e-1c2f3a4b5c6d"), Fate::Deleted),
+            removal(role, None, Fate::Refused(Reason::OwnerMismatch)),
         ]);
         insta::assert_snapshot!(text, @r#"
         KIND          NAMESPACE   NAME                                                UID                                    FATE
         Job           gpu         aicr-20260821-142233-9f3a1c0b7e2d4a55               0d0f1c5e-5a2c-4f44-9d6e-1c2f3a4b5c6d   deleted
-        ClusterRole   <none>      aicr-node-reader-20260821-142233-9f3a1c0b7e2d4a55   <unknown>                              failed: clusterroles "x" is forbidden
-                                                                                                                             see above
+        ClusterRole   <none>      aicr-node-reader-20260821-142233-9f3a1c0b7e2d4a55   <unknown>                              refused
         "#);
     }
 

@@ -4,8 +4,7 @@ use std::borrow::Cow;
 
 /// Takes out what a terminal would obey instead of show: escape sequences, other control characters, and the marks
 /// that reorder text. Line ends and tabs stay.
-#[must_use]
-pub fn harmless(text: &str) -> Cow<'_, str> {
+pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
     }
