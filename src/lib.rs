@@ -11,6 +11,7 @@ pub(crate) mod diagnose;
 pub(crate) mod duration;
 pub mod error;
 pub mod kubeconfig;
+pub mod ledger;
 #[cfg(feature = "cli")]
 pub(crate) mod report;
 pub(crate) mod snapshot;

@@ -207,7 +207,7 @@ pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant)
 
 fn kept_removal(entry: &Entry) -> Removal {
     let uid = match &entry.claim {
-        Claim::Intended => None,
+        Claim::Intended { .. } => None,
         Claim::Confirmed { uid } => Some(uid.clone()),
     };
     Removal { object: entry.object.clone(), uid, fate: Fate::Kept }
@@ -238,7 +238,7 @@ impl Engine<'_> {
         let uid = match &entry.claim {
             Claim::Confirmed { uid } => return Ok(Ours { object, uid: uid.clone() }),
             // The answer was lost: what stands there now must say itself that it is ours (R31).
-            Claim::Intended => match self.cluster.metadata(&object, self.deadline).await {
+            Claim::Intended { .. } => match self.cluster.metadata(&object, self.deadline).await {
                 Ok(None) => Err(Fate::Gone),
                 Ok(Some(live)) => self.prove_live(&live),
                 Err(error) => Err(Fate::Failed(error)),

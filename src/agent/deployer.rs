@@ -158,6 +158,7 @@ impl Deployer {
 
     /// Creates objects that have no order among themselves, all at once, and waits for every answer.
     async fn create_together(&self, manifests: Vec<Manifest>) -> Result<(), Error> {
+        self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
         let answers = join_all(manifests.into_iter().map(|manifest| self.create(manifest))).await;
         answers.into_iter().collect()
     }
@@ -200,7 +201,6 @@ impl Deployer {
         if self.config.output == Output::Staging
             && let Some(uid) = fetched.uid
         {
-            self.created.intend(&config_map);
             self.created.confirm(&config_map, uid);
         }
         if fetched.document.as_deref().is_ok_and(gpu::is_missing) {
@@ -220,6 +220,7 @@ impl Deployer {
         let _ = timeout(SETTLE.min(self.config.cleanup_timeout), self.creates.wait()).await;
         let entries = self.created.entries();
         if entries.is_empty() {
+            self.created.close_if_empty();
             return Vec::new();
         }
         self.events.emit(Event::Phase(Phase::Cleanup));
@@ -238,6 +239,7 @@ impl Deployer {
         for removal in &removals {
             self.created.settle(removal);
         }
+        self.created.close_if_empty();
         removals
     }
 
@@ -258,7 +260,7 @@ impl Deployer {
     }
 }
 
-/// Records, sends and resolves one create (R6, R29).
+/// Sends a recorded create and resolves it (R6, R29).
 async fn create(
     cluster: &Cluster,
     created: &CreatedSet,
@@ -267,7 +269,6 @@ async fn create(
     run_id: RunId,
 ) -> Result<(), Error> {
     let object = &manifest.object;
-    created.intend(object);
     match cluster.create(manifest, false).await {
         Ok(live) => {
             // Without a UID the entry stays unproven, and cleanup has to look.
