@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -78,6 +79,17 @@ pub struct Config {
     pub cleanup_timeout: Duration,
     /// Bound of every single call.
     pub request_timeout: Duration,
+    /// Where the created-set is also kept on disk, so that it survives a killed process; `None` keeps it in memory.
+    pub ledger: Option<LedgerPlace>,
+}
+
+/// Where a run keeps its ledger (R35, R36).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LedgerPlace {
+    /// Directory of all ledgers of this user. It is made if it is missing.
+    pub directory: PathBuf,
+    /// Address of the API server: it tells clusters apart where the `kube-system` Namespace may not be read.
+    pub server: http::Uri,
 }
 
 impl Default for Config {
@@ -106,6 +118,7 @@ impl Default for Config {
             timeout: DEFAULT_TIMEOUT,
             cleanup_timeout: DEFAULT_CLEANUP_TIMEOUT,
             request_timeout: DEFAULT_REQUEST_TIMEOUT,
+            ledger: None,
         }
     }
 }

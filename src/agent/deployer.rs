@@ -4,6 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use futures::future::join_all;
+use jiff::Timestamp;
 use kube::Client;
 use tokio::sync::mpsc::UnboundedReceiver;
 use tokio::time::{Instant, timeout, timeout_at};
@@ -21,6 +22,7 @@ use crate::agent::run_id::{self, InvocationId, RunId};
 use crate::agent::wait::{Wait, Watches};
 use crate::agent::{fetch, namespace};
 use crate::error::{ApiError, Error};
+use crate::ledger::{ClusterId, Header};
 use crate::snapshot::gpu;
 
 /// How long cleanup waits for creates that are on their way. An answer beats having to prove a lost one.
@@ -136,8 +138,13 @@ impl Deployer {
         });
         self.events.emit(Event::Phase(Phase::Preflight));
         let preflight_deadline = Instant::now() + self.config.request_timeout;
-        let state = namespace::read(&self.cluster, &self.config.namespace, preflight_deadline).await?;
+        let (state, cluster_uid) = tokio::join!(
+            namespace::read(&self.cluster, &self.config.namespace, preflight_deadline),
+            namespace::cluster_uid(&self.cluster, preflight_deadline),
+        );
+        let state = state?;
         let account = Account::Owned { name: self.names.account.clone() };
+        self.keep_on_disk(cluster_uid);
 
         let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
         self.events.emit(Event::Phase(Phase::Deploy));
@@ -156,8 +163,25 @@ impl Deployer {
             .unwrap_or_else(|_| Err(self.timed_out("the run's objects are being created")))
     }
 
+    /// From here on whatever is created is known even if this process is killed (R35).
+    fn keep_on_disk(&self, cluster_uid: Option<Uid>) {
+        let Some(place) = &self.config.ledger else { return };
+        let header = Header {
+            run_id: self.identity.run_id.clone(),
+            invocation_id: self.identity.invocation_id.clone(),
+            cluster: ClusterId::new(&place.server, cluster_uid),
+            namespace: self.config.namespace.clone(),
+            job: self.job(),
+            staging: (self.config.output == Output::Staging).then(|| self.document()),
+            started_at: Timestamp::now(),
+            pid: std::process::id(),
+        };
+        self.created.keep_on_disk(&place.directory, &header, self.events.clone());
+    }
+
     /// Creates objects that have no order among themselves, all at once, and waits for every answer.
     async fn create_together(&self, manifests: Vec<Manifest>) -> Result<(), Error> {
+        self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
         self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
         let answers = join_all(manifests.into_iter().map(|manifest| self.create(manifest))).await;
         answers.into_iter().collect()

@@ -7,6 +7,7 @@ use serde_json::json;
 use tokio::time::Instant;
 
 use crate::agent::cluster::{Cluster, FIELD_MANAGER};
+use crate::agent::created_set::Uid;
 use crate::agent::event::Events;
 use crate::agent::labels::{AICR, MANAGED_BY};
 use crate::agent::manifests::Manifest;
@@ -43,6 +44,13 @@ pub(crate) async fn read(cluster: &Cluster, name: &str, deadline: Instant) -> Re
             None => State::Unlabelled,
         },
     })
+}
+
+/// What tells this cluster from every other (R36): the UID of its `kube-system` Namespace, where that may be read.
+/// RBAC: `get` on namespaces, where it can be had.
+pub(crate) async fn cluster_uid(cluster: &Cluster, deadline: Instant) -> Option<Uid> {
+    let live = cluster.metadata(&object("kube-system"), deadline).await.ok()??;
+    Uid::new(live.metadata.uid.unwrap_or_default())
 }
 
 /// Makes the Namespace exist with our label. RBAC: `create` or `patch` on namespaces, where the state asks for it.

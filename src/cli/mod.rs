@@ -3,6 +3,7 @@
 pub(crate) mod connection;
 mod signals;
 mod snapshot;
+mod state_dir;
 mod values;
 
 use std::ffi::OsString;

@@ -14,6 +14,7 @@ use crate::agent::config::{self, Config, Keep, Output};
 use crate::agent::deployer::Deployer;
 use crate::agent::run_id::RunId;
 use crate::cli::signals::Signals;
+use crate::cli::state_dir;
 use crate::cli::values;
 use crate::deliver;
 use crate::error::{Error, Invalid, Signal};
@@ -199,6 +200,7 @@ pub(crate) async fn run(request: Request, connection: Connection) -> Result<(), 
     let Request { mut config, destination, format, quiet } = request;
     config.namespace = connection.namespace;
     config.request_timeout = connection.request_timeout.unwrap_or(UNBOUNDED);
+    config.ledger = state_dir::ledger_place(&connection.server);
     let mut signals =
         Signals::listen().map_err(|error| Error::Internal(format!("cannot listen for signals: {error}")))?;
     let (deployer, events) = Deployer::observed(connection.client, config)?;

@@ -1,6 +1,6 @@
 //! Renders a run's events to stderr, on a thread of its own: a reader that is slow or gone never holds the run up.
 
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::sync::mpsc;
 use std::time::Duration;
 
