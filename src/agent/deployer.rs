@@ -182,7 +182,6 @@ impl Deployer {
     /// Creates objects that have no order among themselves, all at once, and waits for every answer.
     async fn create_together(&self, manifests: Vec<Manifest>) -> Result<(), Error> {
         self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
-        self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
         let answers = join_all(manifests.into_iter().map(|manifest| self.create(manifest))).await;
         answers.into_iter().collect()
     }
