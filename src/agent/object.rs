@@ -70,6 +70,11 @@ impl Kind {
         }
     }
 
+    /// Whether an object of this kind grants rights to a `ServiceAccount`.
+    pub(crate) fn is_binding(self) -> bool {
+        matches!(self, Self::RoleBinding | Self::ClusterRoleBinding)
+    }
+
     pub(crate) fn api_resource(self) -> ApiResource {
         ApiResource::from_gvk_with_plural(&GroupVersionKind::gvk(self.group(), "v1", self.as_str()), self.plural())
     }

@@ -1,5 +1,7 @@
 //! What the agent may do (R9): one table for a run's RBAC, for `roles` and for the pre-flight.
 
+use std::fmt;
+
 use k8s_openapi::api::rbac::v1::PolicyRule;
 
 /// One rule of the agent and why it needs it.
@@ -25,6 +27,17 @@ impl Rule {
             verbs: owned(self.verbs),
             ..PolicyRule::default()
         }
+    }
+}
+
+/// `get, list nodes: reads the topology, …`
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} {}", self.verbs.join(", "), self.resources.join(", "))?;
+        if !self.group.is_empty() {
+            write!(f, " ({})", self.group)?;
+        }
+        write!(f, ": {}", self.why)
     }
 }
 

@@ -1,6 +1,8 @@
 //! The command line: parses, routes to one file a subcommand, and turns what comes back into an exit code.
 
+mod confirm;
 pub(crate) mod connection;
+mod roles;
 mod signals;
 mod snapshot;
 mod state_dir;
@@ -45,6 +47,11 @@ struct Cli {
 enum Command {
     /// Capture the configuration of the cluster
     Snapshot(Box<snapshot::SnapshotArgs>),
+    /// Render the rights that a service account needs to run the agent
+    ///
+    /// Asks, then writes manifests for an administrator to look at and to apply. Contacts no cluster and applies
+    /// nothing.
+    Roles(roles::RolesArgs),
 }
 
 /// Runs the command line.
@@ -75,6 +82,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
             let request = snapshot::Request::new(*args)?;
             snapshot::run(request, kubeconfig::connect(&flags, &environment).await?).await
         }
+        Command::Roles(args) => roles::run(args, kubeconfig::namespace(&flags, &environment)?).await,
     }
 }
 

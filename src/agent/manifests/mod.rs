@@ -3,6 +3,7 @@
 mod job;
 mod rbac;
 mod resources;
+pub(crate) mod text;
 
 use serde::Serialize;
 
@@ -13,6 +14,7 @@ use crate::agent::run_id::{InvocationId, RunId};
 use crate::error::Invalid;
 
 pub(crate) use job::{CONTAINER, tolerate_everything};
+pub(crate) use rbac::{cluster_role, cluster_role_binding, role, role_binding, subject};
 
 /// Who a run is.
 #[derive(Clone, Debug)]
