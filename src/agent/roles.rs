@@ -92,7 +92,7 @@ fn comments(options: &RoleOptions, object: &ObjectRef, all: &[ObjectRef]) -> Str
     let RoleOptions { namespace, service_account, discover_network } = options;
     let network = *discover_network;
     let subject = format!("ServiceAccount {namespace}/{service_account}");
-    let (scope, read_only, changing): (_, Vec<&Rule>, &[Rule]) = match object.kind {
+    let (scope, rules, changing): (_, Vec<&Rule>, &[Rule]) = match object.kind {
         Kind::ClusterRole | Kind::ClusterRoleBinding => {
             let changing = if network { rules::DISCOVER_NETWORK } else { &[] };
             ("the whole cluster".to_owned(), rules::cluster(false).collect(), changing)
@@ -109,11 +109,11 @@ fn comments(options: &RoleOptions, object: &ObjectRef, all: &[ObjectRef]) -> Str
     });
     text.blank();
     text.line("Each rule and why the agent needs it:");
-    read_only.iter().for_each(|rule| text.rule(rule));
+    text.rules(rules);
     if !changing.is_empty() {
         text.blank();
         text.line("Rules for network discovery (--discover-network). THESE CHANGE THE CLUSTER:");
-        changing.iter().for_each(|rule| text.rule(rule));
+        text.rules(changing);
     }
     text.blank();
     text.line(shared_account(network));
@@ -121,7 +121,9 @@ fn comments(options: &RoleOptions, object: &ObjectRef, all: &[ObjectRef]) -> Str
     text.line("Nothing has been applied. To apply what the current directory holds (standard input: -f -):");
     text.command("kubectl apply -f .");
     text.line("To revoke:");
-    revoke_commands(all).iter().for_each(|command| text.command(command));
+    for command in revoke_commands(all) {
+        text.command(&command);
+    }
     text.0
 }
 
@@ -161,8 +163,10 @@ impl Comments {
         self.wrapped("# ", "# ", text);
     }
 
-    fn rule(&mut self, rule: &Rule) {
-        self.wrapped("#   - ", "#     ", &rule.to_string());
+    fn rules<'a>(&mut self, rules: impl IntoIterator<Item = &'a Rule>) {
+        for rule in rules {
+            self.wrapped("#   - ", "#     ", &rule.to_string());
+        }
     }
 
     // Never wrapped: it is there to be copied.

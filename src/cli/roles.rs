@@ -1,6 +1,6 @@
 //! `kubectl aicr roles`: RBAC for a `ServiceAccount` that runs the agent, for an administrator to look at and to apply.
 
-use std::fmt::Write as _;
+use std::fmt::{Display, Write as _};
 use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ use crate::error::{Error, Invalid};
 /// What `roles` takes beside the connection flags, of which it uses the namespace.
 #[derive(Args, Debug)]
 pub(crate) struct RolesArgs {
-    /// The ServiceAccount that runs the agent; it may be made later
+    /// Service account that runs the agent; it may be made later
     #[arg(long, value_name = "NAME")]
     service_account: String,
     /// Also grant what network discovery needs: this changes the cluster
@@ -72,22 +72,26 @@ fn rendered(format: Format, manifests: &[RoleManifest]) -> String {
 fn explanation(options: &RoleOptions, manifests: &[RoleManifest]) -> String {
     let RoleOptions { namespace, service_account, discover_network } = options;
     let mut text = format!(
-        "Manifests that let the snapshot agent run as ServiceAccount {namespace}/{service_account}. They grant it\n  in \
-         namespace {namespace}:\n"
+        "Manifests that let the snapshot agent run as ServiceAccount {namespace}/{service_account}. They grant it\n"
     );
-    // Writing to a String cannot fail.
-    rules::NAMESPACE.iter().for_each(|rule| _ = writeln!(text, "    - {rule}"));
-    text.push_str("  in the whole cluster, to read:\n");
-    rules::cluster(false).for_each(|rule| _ = writeln!(text, "    - {rule}"));
+    list(&mut text, &format!("in namespace {namespace}"), rules::NAMESPACE);
+    list(&mut text, "in the whole cluster, to read", rules::cluster(false));
     if *discover_network {
-        text.push_str("  in the whole cluster, for network discovery. THIS CHANGES THE CLUSTER:\n");
-        rules::DISCOVER_NETWORK.iter().for_each(|rule| _ = writeln!(text, "    - {rule}"));
+        let heading = "in the whole cluster, for network discovery: THIS CHANGES THE CLUSTER";
+        list(&mut text, heading, rules::DISCOVER_NETWORK);
     }
-    text.push_str("by way of:\n");
-    manifests.iter().for_each(|manifest| _ = writeln!(text, "  {}", manifest.object()));
+    list(&mut text, "by way of", manifests.iter().map(RoleManifest::object));
     text.push_str(roles::shared_account(*discover_network));
     text.push_str("\nNothing is applied.");
     text
+}
+
+fn list<T: Display>(text: &mut String, heading: &str, items: impl IntoIterator<Item = T>) {
+    // Writing to a String cannot fail.
+    let _ = writeln!(text, "  {heading}");
+    for item in items {
+        let _ = writeln!(text, "    - {item}");
+    }
 }
 
 fn next_steps(directory: &Path) -> String {
