@@ -11,6 +11,7 @@ use crate::agent::manifests::text;
 use crate::agent::roles::{self, RoleManifest, RoleOptions, service_account_role_manifests};
 use crate::agent::{rules, run_id};
 use crate::cli::confirm::confirm;
+use crate::deliver::to_stdout;
 use crate::error::{Error, Invalid};
 
 /// What `roles` takes beside the connection flags, of which it uses the namespace.
@@ -58,7 +59,7 @@ pub(crate) async fn run(args: RolesArgs, namespace: String) -> Result<(), Error>
             let _ = writeln!(io::stderr(), "{}", next_steps(&directory));
             Ok(())
         }
-        Some(format) => write_stdout(&rendered(format, &manifests)),
+        Some(format) => to_stdout(rendered(format, &manifests).as_bytes()),
     }
 }
 
@@ -95,11 +96,20 @@ fn list<T: Display>(text: &mut String, heading: &str, items: impl IntoIterator<I
 }
 
 fn next_steps(directory: &Path) -> String {
-    let shown = directory.display();
+    let shown = shell_word(&directory.display().to_string());
     format!(
         "wrote {shown}/ with 4 manifests; nothing has been applied\n  look:   cat {shown}/*.yaml\n  apply:  kubectl apply \
          -f {shown}/\n  revoke: kubectl delete -f {shown}/"
     )
+}
+
+/// The text as a shell reads it back as one word.
+fn shell_word(text: &str) -> String {
+    if text.bytes().all(|b| b.is_ascii_alphanumeric() || b"/._-+:@%".contains(&b)) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
 }
 
 fn refuse_existing(directory: &Path) -> Result<(), Invalid> {
@@ -143,14 +153,6 @@ fn write_directory(directory: &Path, manifests: &[RoleManifest]) -> Result<(), E
     // It has its own name now: there is nothing left to take away.
     let _ = unfinished.keep();
     Ok(())
-}
-
-fn write_stdout(text: &str) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()).map_err(|source| match source.kind() {
-        io::ErrorKind::BrokenPipe => Error::StdoutClosed,
-        _ => Error::Write { path: "stdout".to_owned(), source },
-    })
 }
 
 #[cfg(test)]
@@ -213,6 +215,12 @@ mod tests {
         assert!(entries(parent.path()).is_empty());
         let error = write_directory(&parent.path().join("absent/rbac"), &manifests).unwrap_err();
         assert!(error.to_string().contains("absent/rbac"), "{error}");
+    }
+
+    #[test]
+    fn a_directory_with_a_space_is_one_word_of_the_next_command() {
+        assert_eq!(shell_word("a/b-1"), "a/b-1");
+        assert_eq!(shell_word("it's here"), r"'it'\''s here'");
     }
 
     #[test]
