@@ -21,4 +21,5 @@ pub use agent::deployer::Deployer;
 pub use agent::names::staging_config_map_name;
 pub use agent::roles::{RoleManifest, RoleOptions, service_account_role_manifests};
 pub use agent::run_id;
+pub use diagnose::evidence::Evidence;
 pub use error::Error;

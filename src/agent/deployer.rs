@@ -15,12 +15,12 @@ use crate::agent::cluster::Cluster;
 use crate::agent::config::{Config, Output};
 use crate::agent::created_set::{CreatedSet, Uid};
 use crate::agent::event::{Event, Events, Phase};
-use crate::agent::logs::Tail;
 use crate::agent::manifests::{self, Account, Identity, Manifest, Names, Plan};
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::run_id::{self, InvocationId, RunId};
 use crate::agent::wait::{Wait, Watches};
 use crate::agent::{fetch, namespace};
+use crate::diagnose::evidence::Evidence;
 use crate::error::{ApiError, Error};
 use crate::ledger::{ClusterId, Header};
 use crate::snapshot::gpu;
@@ -49,7 +49,7 @@ pub struct Deployer {
     /// Set when the pre-flight has passed: the one deadline of the run.
     deadline: OnceLock<Instant>,
     watches: Mutex<Option<Watches>>,
-    tail: Tail,
+    evidence: Mutex<Option<Evidence>>,
 }
 
 impl Deployer {
@@ -88,7 +88,7 @@ impl Deployer {
             creates: TaskTracker::new(),
             deadline: OnceLock::new(),
             watches: Mutex::new(None),
-            tail: Tail::default(),
+            evidence: Mutex::new(None),
         })
     }
 
@@ -114,12 +114,6 @@ impl Deployer {
     #[must_use]
     pub fn created(&self) -> &CreatedSet {
         &self.created
-    }
-
-    /// The last lines of the agent's log.
-    #[must_use]
-    pub fn log_tail(&self) -> Vec<String> {
-        self.tail.lines()
     }
 
     /// Checks what can be checked, then creates the run's objects, the Job last (R6–R10).
@@ -207,8 +201,20 @@ impl Deployer {
         let (Some(watches), Some(uid)) = (watches, self.created.uid_of(&job)) else {
             return Err(Error::Internal("there is no Job to wait for: deploy comes first".to_owned()));
         };
-        let mut wait = Wait::new(watches, job, uid, self.events.clone(), self.tail.clone());
-        wait.run(self.run_deadline(), self.config.timeout).await
+        let mut wait = Wait::new(watches, job, uid, self.events.clone());
+        let outcome = wait.run(self.run_deadline(), self.config.timeout).await;
+        let evidence = wait.evidence().await;
+        if outcome.is_err() {
+            self.events.emit(Event::Evidence(evidence.clone()));
+        }
+        *self.evidence.lock().unwrap_or_else(PoisonError::into_inner) = Some(evidence);
+        outcome
+    }
+
+    /// What the cluster showed of the Job, its pods and their log when the wait for it ended.
+    #[must_use]
+    pub fn evidence(&self) -> Option<Evidence> {
+        self.evidence.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Reads the document that the agent left: its bytes, unchanged (R26).
@@ -228,6 +234,11 @@ impl Deployer {
         }
         if fetched.document.as_deref().is_ok_and(gpu::is_missing) {
             self.events.warn(NO_GPU_DATA);
+        }
+        if fetched.document.is_err()
+            && let Some(evidence) = self.evidence()
+        {
+            self.events.emit(Event::Evidence(evidence));
         }
         fetched.document
     }

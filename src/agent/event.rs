@@ -8,6 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use crate::agent::created_set::Uid;
 use crate::agent::object::ObjectRef;
 use crate::agent::run_id::{InvocationId, RunId};
+use crate::diagnose::evidence::Evidence;
 
 /// Log lines that may wait for a slow reader before the log's stream is held back. The run itself never waits.
 const LOG_ROOM: usize = 1024;
@@ -81,6 +82,8 @@ pub enum Event {
     Waiting(String),
     /// A line of the agent's log.
     Log(LogLine),
+    /// What the cluster shows of a run that failed, before cleanup takes it away.
+    Evidence(Evidence),
 }
 
 /// A line of the agent's log, without its line end. Dropping it makes room for another.

@@ -39,7 +39,8 @@ struct Metadata {
 pub(crate) async fn fetch(cluster: &Cluster, config_map: &ObjectRef, deadline: Instant) -> Result<Fetched, Error> {
     let problem = |problem: &str| Error::NoDocument { config_map: config_map.clone(), problem: problem.to_owned() };
     let Some(mut live) = cluster.get::<ConfigMap>(config_map, deadline).await? else {
-        return Err(problem("does not exist: the agent ended well but wrote nothing"));
+        let document = Err(problem("does not exist: the agent ended well but wrote nothing"));
+        return Ok(Fetched { uid: None, document });
     };
     let document = match live.data.remove(DOCUMENT) {
         None => Err(problem("has no key snapshot.yaml")),

@@ -76,6 +76,20 @@ pub(crate) async fn follow(
     }
 }
 
+/// The last lines of the log, as far as they can be had now. RBAC: `get` on `pods/log`.
+pub(crate) async fn last_lines(cluster: &Cluster, api: &Api<Pod>, pod: &str) -> Vec<String> {
+    let parameters = LogParams {
+        container: Some(CONTAINER.to_owned()),
+        tail_lines: i64::try_from(TAIL_LINES).ok(),
+        limit_bytes: i64::try_from(LONGEST_LINE).ok(),
+        ..LogParams::default()
+    };
+    match cluster.bounded("read the end of the agent's log", api.logs(pod, &parameters)).await {
+        Ok(text) => text.lines().map(str::to_owned).collect(),
+        Err(error) => vec![format!("({error})")],
+    }
+}
+
 async fn read(
     cluster: &Cluster,
     api: &Api<Pod>,

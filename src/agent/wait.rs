@@ -18,6 +18,7 @@ use crate::agent::logs::{self, Tail};
 use crate::agent::manifests::CONTAINER;
 use crate::agent::object::ObjectRef;
 use crate::agent::watch::{self, Change, Selector};
+use crate::diagnose::evidence::Evidence;
 use crate::diagnose::{self, Diagnosis, Observed, Verdict};
 use crate::error::{ApiError, Error};
 
@@ -125,6 +126,7 @@ pub(crate) struct Wait {
     said: Option<String>,
     broken: BTreeMap<&'static str, String>,
     log: Option<FollowedLog>,
+    log_started: bool,
     tail: Tail,
 }
 
@@ -133,7 +135,7 @@ pub(crate) type Outcome = Result<(), Error>;
 
 impl Wait {
     /// Waits for the Job that the server gave this UID.
-    pub(crate) fn new(watches: Watches, job: ObjectRef, uid: Uid, events: Events, tail: Tail) -> Self {
+    pub(crate) fn new(watches: Watches, job: ObjectRef, uid: Uid, events: Events) -> Self {
         Self {
             watches,
             job,
@@ -146,7 +148,8 @@ impl Wait {
             said: None,
             broken: BTreeMap::new(),
             log: None,
-            tail,
+            log_started: false,
+            tail: Tail::default(),
         }
     }
 
@@ -177,6 +180,20 @@ impl Wait {
                 }
             }
         }
+    }
+
+    /// What was seen, for the case that the run fails.
+    pub(crate) async fn evidence(&self) -> Evidence {
+        let pod = self.observed.pods.values().next().map(Pod::name_any);
+        let mut log = self.tail.lines();
+        // A log that could not be followed may be readable once the container has ended.
+        if log.is_empty()
+            && let Some(pod) = pod.filter(|_| self.log_started)
+        {
+            let api = Api::namespaced(self.watches.cluster.client(), &self.watches.namespace);
+            log = logs::last_lines(&self.watches.cluster, &api, &pod).await;
+        }
+        Evidence::of(&self.observed, log)
     }
 
     /// A Job that is deleted before its watch has listed it is never seen, and nothing would ever be.
@@ -242,7 +259,8 @@ impl Wait {
             self.watches.follow_events("Pod", &name);
         }
         let (started, ended) = agent_state(&pod);
-        if started && self.log.is_none() {
+        if started && !self.log_started {
+            self.log_started = true;
             let (sender, receiver) = flag::channel(false);
             let api = Api::namespaced(self.watches.cluster.client(), &self.watches.namespace);
             let (cluster, events, tail) = (self.watches.cluster.clone(), self.events.clone(), self.tail.clone());

@@ -1,5 +1,7 @@
 //! From what the cluster shows of a Job to what a person is told. Pure.
 
+pub(crate) mod evidence;
+
 use std::collections::BTreeMap;
 use std::fmt;
 

@@ -8,6 +8,7 @@ use anstyle::{AnsiColor, Style};
 use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::agent::event::Event;
+use crate::diagnose::evidence::Evidence;
 use crate::report::text::harmless;
 
 /// How long the end of a run waits for a slow reader of stderr.
@@ -47,6 +48,9 @@ fn line(event: &Event, quiet: bool) -> Option<String> {
     if let Event::Warning(text) = event {
         return Some(format!("{WARNING}warning:{WARNING:#} {}", harmless(text)));
     }
+    if let Event::Evidence(evidence) = event {
+        return (!evidence.is_empty()).then(|| harmless(&shown(evidence)).into_owned());
+    }
     if quiet {
         return None;
     }
@@ -56,6 +60,13 @@ fn line(event: &Event, quiet: bool) -> Option<String> {
         Event::Note(text) => Some(harmless(text).into_owned()),
         Event::Waiting(text) => Some(format!("waiting: {}", harmless(text))),
         Event::Log(line) => Some(format!("{LOG}agent |{LOG:#} {}", harmless(&line.text))),
-        Event::Phase(_) | Event::Warning(_) => None,
+        Event::Phase(_) | Event::Warning(_) | Event::Evidence(_) => None,
     }
+}
+
+/// One indented line for each thing that the cluster showed.
+fn shown(evidence: &Evidence) -> String {
+    let parts = [("job", &evidence.job), ("pod", &evidence.pods), ("event", &evidence.events), ("log", &evidence.log)];
+    let lines = parts.iter().flat_map(|(what, lines)| lines.iter().map(move |line| format!("\n  {what:<5} | {line}")));
+    std::iter::once("what the cluster showed:".to_owned()).chain(lines).collect()
 }
