@@ -27,7 +27,9 @@ impl Evidence {
     pub(crate) fn of(observed: &Observed, log: Vec<String>) -> Self {
         let gone = observed.gone.iter().filter(|gone| !observed.pods.contains_key(&gone.uid().unwrap_or_default()));
         let mut events: Vec<&Event> = observed.events.values().collect();
-        events.sort_by_key(|event| last_seen(event));
+        // The server's times have whole seconds; within one, its versions grow.
+        let version = |event: &Event| event.resource_version().and_then(|version| version.parse::<u64>().ok());
+        events.sort_by_key(|event| (last_seen(event), version(event)));
         Self {
             job: observed.job.iter().flat_map(job).collect(),
             pods: observed
