@@ -7,11 +7,14 @@ mod credentials;
 mod environment;
 mod error;
 mod exec;
+mod failure;
 mod file;
 mod flags;
+mod log;
 mod material;
 mod merge;
 mod proxy;
+mod route;
 mod secret;
 mod stream;
 mod target;
@@ -35,8 +38,12 @@ pub use self::flags::ConnectionFlags;
 pub use self::secret::Secret;
 
 use self::credentials::Credentials;
+use self::log::Logged;
+use self::route::{Ping, Route};
 use self::target::{Impersonation, Target, is_tls};
 use self::transport::{Epoch, Transport};
+
+pub(crate) use self::failure::{Failure, Kind as FailureKind, classify};
 
 /// The target of the log of requests: `info` is kubectl's `-v 6`, `debug` 7, `trace` 8 and above.
 pub(crate) const LOG: &str = "kubectl_aicr::http";
@@ -85,14 +92,24 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
         // Here it may take the time that its user needs; a request has less.
         plugin.current().await?;
     }
-    let connector = stream::connector(&tls, target.trust.server_name, target.proxy.as_ref(), is_tls(&target.server));
-    let connect_timeout = request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT));
-    let transport = Transport::new(target.server.clone(), connector, connect_timeout, epoch);
+    let (server, proxy) = (target.server, target.proxy);
+    let address = server.to_string().trim_end_matches('/').to_owned();
+    let route = Route {
+        to: match &proxy {
+            Some(proxy) => format!("{address} through the proxy {}", proxy.address).into(),
+            None => address.as_str().into(),
+        },
+        through_proxy: proxy.is_some(),
+        connector: stream::connector(&tls, target.trust.server_name, proxy.as_ref(), is_tls(&server)),
+        limit: request_timeout.map_or(CONNECT_TIMEOUT, |limit| limit.min(CONNECT_TIMEOUT)),
+        ping: Ping::default(),
+        server: server.clone(),
+    };
 
-    let mut config = kube::Config::new(target.server.clone());
+    let mut config = kube::Config::new(server.clone());
     let agent = HeaderValue::from_static(concat!("kubectl-aicr/", env!("CARGO_PKG_VERSION")));
     config.headers.push((USER_AGENT, agent));
-    if let Some(proxy) = target.proxy.filter(|_| !is_tls(&target.server))
+    if let Some(proxy) = proxy.filter(|_| !is_tls(&server))
         && let Some(login) = proxy.authorization()
     {
         config.headers.push((PROXY_AUTHORIZATION, login));
@@ -107,11 +124,11 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
         .layer(DecompressionLayer::new().gzip(target.compression))
         .layer(headers)
         .layer(credentials)
-        .service(transport);
+        .service(Logged(Transport::new(route, epoch)));
     Ok(Connection {
         client: ClientBuilder::new(service, namespace.clone()).build(),
         namespace,
-        server: target.server.to_string().trim_end_matches('/').to_owned(),
+        server: address,
         context: target.context,
         request_timeout,
     })

@@ -57,7 +57,7 @@ impl Proxy {
             return Ok(None);
         }
         // A bare host:port is an HTTP proxy.
-        let proxy = Self::parse(url).or_else(|| Self::parse(&format!("http://{url}")));
+        let proxy = if url.contains("://") { Self::parse(url) } else { Self::parse(&format!("http://{url}")) };
         proxy.map(Some).ok_or_else(|| Error::InvalidEntry {
             entry: format!("the environment variable {variable}"),
             problem: "it must be the URL of a proxy: http://, https:// or socks5:// with a host".to_owned(),

@@ -1,5 +1,6 @@
 //! From an address to a byte stream: TCP, perhaps a proxy, perhaps TLS.
 
+use std::future::ready;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
@@ -10,15 +11,19 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 use hyper_rustls::{FixedServerNameResolver, HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::proxy::{SocksV5, Tunnel};
 use hyper_util::client::legacy::connect::{Connected, Connection, HttpConnector};
+use hyper_util::rt::TokioIo;
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
+use tokio::net::TcpStream;
 use tower::util::BoxCloneSyncService;
-use tower::{BoxError, Service, ServiceExt as _};
+use tower::{BoxError, Service, ServiceExt as _, service_fn};
 
 use super::proxy::{Kind, Proxy};
 
 /// Makes streams to the address that it is called with.
 pub(super) type Connector = BoxCloneSyncService<Uri, Stream, BoxError>;
+
+type Tcp = TokioIo<TcpStream>;
 
 /// How long a peer may be silent before the system probes a TCP connection.
 const TCP_KEEPALIVE: Duration = Duration::from_secs(30);
@@ -51,15 +56,10 @@ pub(super) fn connector(
     let Some(proxy) = proxy else {
         return boxed(over(tcp(), tls, server_name));
     };
-    let address = proxy.address.clone();
     if proxy.kind == Kind::Socks5 {
-        let socks = SocksV5::new(address, tcp());
-        let socks = match &proxy.login {
-            Some((user, password)) => socks.with_auth(user.clone(), password.expose().to_owned()),
-            None => socks,
-        };
-        return boxed(over(socks, tls, server_name));
+        return boxed(over(socks(proxy), tls, server_name));
     }
+    let address = proxy.address.clone();
     // A proxy that speaks TLS is trusted as the server is.
     let to_proxy = HttpsConnectorBuilder::new().with_tls_config(tls.clone()).https_or_http().enable_http1();
     let to_proxy = to_proxy.wrap_connector(tcp());
@@ -74,6 +74,34 @@ pub(super) fn connector(
         None => tunnel,
     };
     boxed(over(tunnel, tls, server_name))
+}
+
+/// SOCKS over a stream that is connected first, because hyper-util's own errors do not say why a proxy is out of reach.
+fn socks(
+    proxy: &Proxy,
+) -> impl Service<Uri, Response = Tcp, Error = BoxError, Future: Send> + Clone + Send + Sync + use<> {
+    let (address, login) = (proxy.address.clone(), proxy.login.clone());
+    service_fn(move |server: Uri| {
+        let (address, login) = (address.clone(), login.clone());
+        async move {
+            let mut stream = Some(tcp().oneshot(address.clone()).await?);
+            let connected = move |_: Uri| ready(stream.take().ok_or_else(|| io::Error::other("one stream is one use")));
+            let socks = SocksV5::new(address, service_fn(connected));
+            let socks = match login {
+                Some((user, password)) => socks.with_auth(user, password.expose().to_owned()),
+                None => socks,
+            };
+            Ok::<_, BoxError>(socks.oneshot(with_port(&server)?).await?)
+        }
+    })
+}
+
+/// An address that says its port: proxies are told one, and hyper-util takes 443 for all that do not.
+fn with_port(server: &Uri) -> Result<Uri, http::uri::InvalidUri> {
+    let default = if server.scheme_str() == Some("http") { 80 } else { 443 };
+    let port = server.port_u16().unwrap_or(default);
+    let scheme = server.scheme_str().unwrap_or("https");
+    format!("{scheme}://{}:{port}", server.host().unwrap_or_default()).parse()
 }
 
 fn tcp() -> HttpConnector {

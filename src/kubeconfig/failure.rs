@@ -1,0 +1,198 @@
+//! Why a call to the API server failed, in words for people.
+
+use std::error::Error as StdError;
+use std::io;
+
+use rustls::CertificateError;
+
+use super::Error;
+use super::route::ConnectError;
+
+/// Why a call failed, and what to do about it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) kind: Kind,
+    /// What happened and why.
+    pub(crate) cause: String,
+    /// The next step.
+    pub(crate) next: Option<String>,
+}
+
+/// What a failure means for the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// No connection, TLS failures included, or it broke before the answer was complete.
+    Unreachable,
+    /// The server does not know who the caller is (401), or a plugin gave no credentials.
+    Unauthenticated,
+    /// The caller may not do this (403).
+    Forbidden,
+    /// The server gave another refusal.
+    Refused,
+    /// The answer is not one of an API server.
+    NotKubernetes,
+}
+
+/// Tells why a call failed.
+pub(crate) fn classify(error: &kube::Error) -> Failure {
+    match error {
+        kube::Error::Api(status) => refusal(status),
+        kube::Error::Service(cause) => {
+            if let Some(error) = find::<Error>(&**cause) {
+                return failure(Kind::Unauthenticated, error.to_string(), None);
+            }
+            match find::<ConnectError>(&**cause) {
+                Some(error) => unreachable(error),
+                None => lost(&**cause),
+            }
+        }
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => failure(
+            Kind::NotKubernetes,
+            format!("the answer is not one of a Kubernetes API server: {}", text_of(error)),
+            Some("check the server's address".into()),
+        ),
+        _ => lost(error),
+    }
+}
+
+fn failure(kind: Kind, cause: impl Into<String>, next: Option<&str>) -> Failure {
+    Failure { kind, cause: cause.into(), next: next.map(str::to_owned) }
+}
+
+/// An answer that says no.
+fn refusal(status: &kube::core::Status) -> Failure {
+    let said = match status.message.as_str() {
+        "" => format!("{} {}", status.code, status.reason),
+        message => message.trim_end().to_owned(),
+    };
+    match status.code {
+        401 => failure(
+            Kind::Unauthenticated,
+            format!("the API server does not accept the credentials (401): {said}"),
+            Some("log in again or renew the token; `kubectl auth whoami` shows whether they are accepted"),
+        ),
+        403 => failure(Kind::Forbidden, said, None),
+        400 if said.contains("HTTP request to an HTTPS server") => failure(
+            Kind::Unreachable,
+            "the server speaks https, and was sent plain http",
+            Some("write https:// in front of the server's address (--server or `server` in the kubeconfig)"),
+        ),
+        _ => failure(Kind::Refused, said, None),
+    }
+}
+
+/// A connection that ended before the answer was complete.
+fn lost(error: &(dyn StdError + 'static)) -> Failure {
+    let cause = match find::<rustls::Error>(error) {
+        // With TLS 1.3 a server judges the client's certificate after the handshake.
+        Some(rustls::Error::AlertReceived(alert)) => {
+            return failure(Kind::Unreachable, alert_text("the server", *alert), Some(CLIENT_CERTIFICATE));
+        }
+        _ => format!("the connection to the API server broke: {}", text_of(error)),
+    };
+    failure(Kind::Unreachable, cause, None)
+}
+
+const CLIENT_CERTIFICATE: &str = "check that the user's client certificate is valid, and for this cluster";
+
+fn alert_text(server: &str, alert: rustls::AlertDescription) -> String {
+    format!("{server} broke the TLS handshake off: it sent the alert {alert:?}")
+}
+
+/// A connection that did not come about.
+fn unreachable(error: &ConnectError) -> Failure {
+    let to = &error.to;
+    let say = |cause: String, next: &str| failure(Kind::Unreachable, cause, Some(next));
+    let Some(source) = error.source() else {
+        return say(
+            format!("cannot connect to {to}: {error}"),
+            "check the server's address, the network and VPN; a firewall may drop the packets",
+        );
+    };
+    if let Some(error) = find::<rustls::Error>(source) {
+        return tls(to, error);
+    }
+    let text = text_of(source);
+    // Name resolution has no error type of its own.
+    if text.contains("dns error") {
+        let detail = find::<io::Error>(source).map_or(text, ToString::to_string);
+        return say(
+            format!("cannot connect to {to}: its host name cannot be resolved: {detail}"),
+            "check the server's address, DNS and VPN",
+        );
+    }
+    match find::<io::Error>(source).map(io::Error::kind) {
+        Some(io::ErrorKind::ConnectionRefused) => say(
+            format!("cannot connect to {to}: the connection was refused"),
+            "check that the API server runs and that its address is right (`kubectl config view --minify`)",
+        ),
+        _ if error.through_proxy => say(
+            format!("cannot connect to {to}: {text}"),
+            "check the proxy (proxy-url of the cluster, HTTPS_PROXY, NO_PROXY)",
+        ),
+        _ => say(format!("cannot connect to {to}: {text}"), "check the server's address, the network and VPN"),
+    }
+}
+
+fn tls(to: &str, error: &rustls::Error) -> Failure {
+    let say = |cause: String, next: &str| failure(Kind::Unreachable, cause, Some(next));
+    match error {
+        rustls::Error::InvalidCertificate(why) => match why {
+            CertificateError::UnknownIssuer => say(
+                format!("the certificate of {to} is signed by an unknown authority"),
+                "set certificate-authority-data of the cluster, or pass --certificate-authority FILE",
+            ),
+            CertificateError::Expired | CertificateError::ExpiredContext { .. } => say(
+                format!("the certificate of {to} has expired"),
+                "have the server's certificate renewed, or set this machine's clock right",
+            ),
+            CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => {
+                say(format!("the certificate of {to} is not valid yet"), "set this machine's clock right")
+            }
+            CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => say(
+                format!("the certificate of {to} is for another host: {why}"),
+                "use an address that the certificate names, or pass --tls-server-name NAME",
+            ),
+            _ => say(
+                format!("the certificate of {to} is not acceptable: {why}"),
+                "check certificate-authority-data of the cluster",
+            ),
+        },
+        rustls::Error::AlertReceived(alert) => say(alert_text(to, *alert), CLIENT_CERTIFICATE),
+        rustls::Error::InvalidMessage(_) => say(
+            format!("{to} does not speak TLS: {error}"),
+            "if the server speaks plain http, write http:// in front of its address",
+        ),
+        _ => say(format!("TLS with {to} failed: {error}"), "check the server's address"),
+    }
+}
+
+/// The first error of a type in a chain of causes, also inside I/O errors, which hide what they wrap.
+fn find<'a, T: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Option<&'a T> {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if let Some(found) = error.downcast_ref::<T>() {
+            return Some(found);
+        }
+        let wrapped = error.downcast_ref::<io::Error>().and_then(io::Error::get_ref);
+        next = match wrapped {
+            Some(inner) => Some(inner),
+            None => error.source(),
+        };
+    }
+    None
+}
+
+/// An error with its causes, each said once.
+pub(crate) fn text_of(error: &(dyn StdError + 'static)) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let more = cause.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        next = cause.source();
+    }
+    text
+}
