@@ -13,10 +13,11 @@ use http::{Request, Response, StatusCode};
 use kube::client::Body;
 use tower::{BoxError, Layer, Service, ServiceExt as _};
 
-use super::Secret;
 use super::exec::ExecPlugin;
+use super::oidc::Oidc;
 use super::target::Login;
 use super::transport::duplicate;
+use super::{Environment, Error, Secret};
 
 /// A token file is read again after this long; Kubernetes renews tokens well before they end.
 const TOKEN_FILE_AGE: Duration = Duration::from_mins(1);
@@ -29,6 +30,7 @@ enum Source {
     Anonymous,
     Fixed(HeaderValue),
     File(TokenFile),
+    Oidc(Box<Oidc>),
     Exec(Box<ExecPlugin>),
 }
 
@@ -41,19 +43,17 @@ struct TokenFile {
 }
 
 impl Credentials {
-    /// Where a login's headers come from. `terminal`: an exec plugin may ask the user.
-    pub(super) fn new(login: Login, terminal: bool) -> Result<Self, InvalidHeaderValue> {
+    /// Where a login's headers come from.
+    pub(super) fn new(login: Login, env: &Environment) -> Result<Self, Error> {
         let source = match login {
+            Login::Anonymous => Source::Anonymous,
             Login::Basic { username, password } => {
-                let pair = format!("{username}:{}", password.expose());
-                Source::Fixed(sensitive(&format!("Basic {}", STANDARD.encode(pair)))?)
+                Source::Fixed(basic(&username, password.expose()).map_err(|_| Error::Credential)?)
             }
-            Login::Token { token, file: Some(path) } => {
-                Source::File(TokenFile { path, fallback: token, last: Mutex::new(None) })
-            }
-            Login::Token { token: Some(token), file: None } => Source::Fixed(bearer(token.expose())?),
-            Login::Exec(plugin) => Source::Exec(Box::new(ExecPlugin::new(*plugin, terminal))),
-            _ => Source::Anonymous,
+            Login::Token(token) => Source::Fixed(bearer(token.expose()).map_err(|_| Error::Credential)?),
+            Login::TokenFile { path, fallback } => Source::File(TokenFile { path, fallback, last: Mutex::new(None) }),
+            Login::Oidc(provider) => Source::Oidc(Box::new(Oidc::new(*provider, env)?)),
+            Login::Exec(plugin) => Source::Exec(Box::new(ExecPlugin::new(*plugin, env.terminal()))),
         };
         Ok(Self(Arc::new(source)))
     }
@@ -66,18 +66,20 @@ impl Credentials {
         }
     }
 
-    async fn header(&self) -> Result<Option<HeaderValue>, BoxError> {
-        Ok(match &*self.0 {
-            Source::Anonymous => None,
-            Source::Fixed(header) => Some(header.clone()),
-            Source::File(file) => file.header()?,
-            Source::Exec(plugin) => plugin.current().await?.header.clone(),
-        })
+    /// The header of a request that is made now.
+    pub(super) async fn header(&self) -> Result<Option<HeaderValue>, Error> {
+        match &*self.0 {
+            Source::Anonymous => Ok(None),
+            Source::Fixed(header) => Ok(Some(header.clone())),
+            Source::File(file) => file.header().map_err(|_| Error::Credential),
+            Source::Oidc(oidc) => oidc.header().await.map(Some),
+            Source::Exec(plugin) => plugin.current().await.map(|issued| issued.header.clone()),
+        }
     }
 }
 
 impl TokenFile {
-    fn header(&self) -> Result<Option<HeaderValue>, BoxError> {
+    fn header(&self) -> Result<Option<HeaderValue>, InvalidHeaderValue> {
         let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((read, header)) = &*last
             && read.elapsed() < TOKEN_FILE_AGE
@@ -94,9 +96,13 @@ impl TokenFile {
         if let Some((_, header)) = &*last {
             return Ok(Some(header.clone()));
         }
-        let fallback = self.fallback.as_ref();
-        Ok(fallback.map(|token| bearer(token.expose())).transpose()?)
+        self.fallback.as_ref().map(|token| bearer(token.expose())).transpose()
     }
+}
+
+/// The header for a name and a password.
+pub(super) fn basic(user: &str, password: &str) -> Result<HeaderValue, InvalidHeaderValue> {
+    sensitive(&format!("Basic {}", STANDARD.encode(format!("{user}:{password}"))))
 }
 
 /// The header for a token.

@@ -124,6 +124,15 @@ pub enum Error {
         problem: String,
     },
 
+    /// An identity provider gave no token: not authenticated (exit 4).
+    #[error("{entry}: the auth-provider oidc failed: {problem}")]
+    Oidc {
+        /// The user entry that names the provider.
+        entry: String,
+        /// What happened and what to do.
+        problem: String,
+    },
+
     /// The TLS side of a connection could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[source] Box<kube::Error>),

@@ -8,6 +8,7 @@ use rustls::pki_types::ServerName;
 use super::file::{Cluster, Context, Kubeconfig, User, list};
 use super::flags::given;
 use super::material::Place;
+use super::oidc::Provider;
 use super::target::{Identity, Impersonation, Login, Plugin, Trust, entry};
 use super::{ConnectionFlags, Error};
 
@@ -183,18 +184,24 @@ pub(super) fn login(
     if let Some(exec) = &user.exec {
         exec.check().map_err(|problem| invalid(&problem))?;
     }
-    if has_token {
-        if let (None, Some(path)) = (&user.token, &user.token_file) {
-            Place { entry: label, what: "tokenFile" }.read(path)?;
+    if let Some(path) = user.token_file {
+        let place = Place { entry: label, what: "tokenFile" };
+        if user.token.is_none() && place.read(&path)?.trim_ascii().is_empty() {
+            return Err(place.invalid(format_args!("{path} is empty")));
         }
-        return Ok(Login::Token { token: user.token, file: user.token_file });
+        return Ok(Login::TokenFile { path, fallback: user.token });
+    }
+    if let Some(token) = user.token {
+        return Ok(Login::Token(token));
     }
     if let Some(username) = user.username {
         let password = user.password.unwrap_or_else(|| "".into());
         return Ok(Login::Basic { username, password });
     }
     match (user.auth_provider, user.exec) {
-        (Some(provider), _) if provider.name == "oidc" => Ok(Login::Oidc(provider.config)),
+        (Some(provider), _) if provider.name == "oidc" => {
+            Ok(Login::Oidc(Box::new(Provider::read(provider.config, label)?)))
+        }
         (Some(provider), _) => Err(invalid(&format!(
             "the auth-provider {:?} is no longer part of kubectl; use an exec plugin",
             provider.name

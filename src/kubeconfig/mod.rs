@@ -13,6 +13,7 @@ mod flags;
 mod log;
 mod material;
 mod merge;
+mod oidc;
 mod proxy;
 mod route;
 mod secret;
@@ -83,15 +84,15 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
     let namespace = target::namespace(flags, env)?;
     let mut target = Target::resolve(flags, env)?;
 
-    let mut tls = tls::client_config(&mut target)?;
-    let credentials = Credentials::new(target.login, env.terminal()).map_err(|_| Error::Credential)?;
+    let mut tls = tls::client_config(&mut target.trust, target.identity)?;
+    let credentials = Credentials::new(target.login, env)?;
     let mut epoch = Epoch::default();
     if let Some(plugin) = credentials.plugin() {
         plugin.present_certificate(&mut tls);
         epoch = plugin.epoch();
-        // Here it may take the time that its user needs; a request has less.
-        plugin.current().await?;
     }
+    // Here a plugin may take the time that its user needs; a request has less.
+    credentials.header().await?;
     let (server, proxy) = (target.server, target.proxy);
     let address = server.to_string().trim_end_matches('/').to_owned();
     let route = Route {

@@ -8,6 +8,7 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use super::file::{Cluster, Context, Exec, Kubeconfig, User};
 use super::flags::given;
 use super::merge::{cluster, identity, impersonation, login, no_server, server_uri, trust, user};
+use super::oidc::Provider;
 use super::proxy::Proxy;
 use super::{ConnectionFlags, Environment, Error, Secret};
 
@@ -52,13 +53,14 @@ pub(super) enum Login {
         username: String,
         password: Secret,
     },
+    Token(Secret),
     /// The file wins over the token, also over that of `--token`, for as long as it can be read.
-    Token {
-        token: Option<Secret>,
-        file: Option<String>,
+    TokenFile {
+        path: String,
+        fallback: Option<Secret>,
     },
     Exec(Box<Plugin>),
-    Oidc(BTreeMap<String, Secret>),
+    Oidc(Box<Provider>),
 }
 
 /// An exec plugin, the user entry that names it, and the cluster that it may be told of.

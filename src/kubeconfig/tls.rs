@@ -1,4 +1,4 @@
-//! The TLS side of a target.
+//! The TLS side of a connection.
 
 use std::sync::Arc;
 
@@ -9,16 +9,15 @@ use rustls::crypto::ring;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::Error;
-use super::target::{Identity, Target};
+use super::target::{Identity, Trust};
 
-/// The TLS configuration for a target; session resumption is on, as rustls has it.
-pub(super) fn client_config(target: &mut Target) -> Result<ClientConfig, Error> {
-    let mut trust = kube::Config::new(Uri::from_static("https://unused"));
-    trust.accept_invalid_certs = target.trust.insecure;
-    let roots = target.trust.roots.take();
-    trust.root_cert = roots.map(|roots| roots.iter().map(|root| root.to_vec()).collect());
-    let mut config = trust.rustls_client_config().map_err(|error| Error::Tls(error.into()))?;
-    if let Some(identity) = target.identity.take() {
+/// A TLS configuration; session resumption is on, as rustls has it.
+pub(super) fn client_config(trust: &mut Trust, identity: Option<Identity>) -> Result<ClientConfig, Error> {
+    let mut facts = kube::Config::new(Uri::from_static("https://unused"));
+    facts.accept_invalid_certs = trust.insecure;
+    facts.root_cert = trust.roots.take().map(|roots| roots.iter().map(|root| root.to_vec()).collect());
+    let mut config = facts.rustls_client_config().map_err(|error| Error::Tls(error.into()))?;
+    if let Some(identity) = identity {
         config.client_auth_cert_resolver = Arc::new(SingleCertAndKey::from(certified(identity)?));
     }
     Ok(config)
