@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::agent::object::ObjectRef;
 use crate::agent::run_id::RunId;
+use crate::kubeconfig::{self, Diagnosis, DiagnosisKind};
 
 /// Exit codes of the command line (R42).
 pub mod exit {
@@ -106,26 +107,30 @@ impl ApiError {
     }
 
     fn exit_code(&self) -> u8 {
+        match self.diagnosis().kind {
+            DiagnosisKind::Unreachable => exit::UNREACHABLE,
+            DiagnosisKind::Unauthenticated | DiagnosisKind::Forbidden => exit::NOT_PERMITTED,
+            DiagnosisKind::Refused if self.has_code(504) => exit::TIMED_OUT,
+            DiagnosisKind::Refused => exit::OTHER,
+        }
+    }
+
+    fn diagnosis(&self) -> Diagnosis {
         match &self.failure {
-            Failure::Status(status) if matches!(status.code, 401 | 403) => exit::NOT_PERMITTED,
-            Failure::Status(status) if status.code == 504 => exit::TIMED_OUT,
-            Failure::Status(_) => exit::OTHER,
-            Failure::NoAnswer(_) | Failure::Transport(_) => exit::UNREACHABLE,
+            Failure::Status(status) => kubeconfig::refusal(status),
+            Failure::NoAnswer(after) => Diagnosis {
+                kind: DiagnosisKind::Unreachable,
+                cause: format!("no answer from the API server within {after:?}"),
+                next: Some("look at the API server's health, or allow more time with --request-timeout".to_owned()),
+            },
+            Failure::Transport(source) => kubeconfig::classify(source),
         }
     }
 }
 
 impl fmt::Display for ApiError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {}: ", self.action)?;
-        match &self.failure {
-            Failure::Status(status) if status.message.is_empty() => {
-                write!(f, "the API server answered {} {}", status.code, status.reason)
-            }
-            Failure::Status(status) => f.write_str(&status.message),
-            Failure::NoAnswer(after) => write!(f, "no answer from the API server within {after:?}"),
-            Failure::Transport(source) => write!(f, "{source}"),
-        }
+        write!(f, "cannot {}: {}", self.action, self.diagnosis().cause)
     }
 }
 
@@ -278,6 +283,7 @@ impl Error {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
+            Self::Connection(error) if error.is_unauthenticated() => exit::NOT_PERMITTED,
             Self::Invalid(_) | Self::Connection(_) | Self::Declined(_) => exit::INVALID,
             Self::NotFound(_) => exit::NOT_FOUND,
             Self::Api(error) => error.exit_code(),
@@ -305,6 +311,7 @@ impl Error {
             Self::LeftBehind { run_id, .. } | Self::Stopped { run_id, .. } => {
                 Some(format!("finish with `kubectl aicr cleanup {run_id}`"))
             }
+            Self::Api(error) => error.diagnosis().next,
             Self::TimedOut { .. } => Some("give the run more time with --timeout".to_owned()),
             Self::JobFailed { .. } => {
                 Some("run again with --keep-job to look at the pod, or with --debug for the agent's details".to_owned())

@@ -151,3 +151,10 @@ pub enum Error {
     #[error("a name to impersonate cannot be sent in a header: {0}")]
     Impersonation(#[source] kube::Error),
 }
+
+impl Error {
+    /// Whether the caller could not log in, rather than having given wrong input.
+    pub(crate) fn is_unauthenticated(&self) -> bool {
+        matches!(self, Self::Plugin { .. } | Self::Oidc { .. })
+    }
+}

@@ -10,7 +10,7 @@ use super::route::ConnectError;
 
 /// Why a call failed, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Failure {
+pub(crate) struct Diagnosis {
     pub(crate) kind: Kind,
     /// What happened and why.
     pub(crate) cause: String,
@@ -21,7 +21,7 @@ pub(crate) struct Failure {
 /// What a failure means for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// No connection, TLS failures included, or it broke before the answer was complete.
+    /// No connection, TLS failures included; or it broke before the answer was complete; or what answers is no API server.
     Unreachable,
     /// The server does not know who the caller is (401), or a plugin gave no credentials.
     Unauthenticated,
@@ -29,68 +29,66 @@ pub(crate) enum Kind {
     Forbidden,
     /// The server gave another refusal.
     Refused,
-    /// The answer is not one of an API server.
-    NotKubernetes,
 }
 
 /// Tells why a call failed.
-pub(crate) fn classify(error: &kube::Error) -> Failure {
+pub(crate) fn classify(error: &kube::Error) -> Diagnosis {
     match error {
         kube::Error::Api(status) => refusal(status),
         kube::Error::Service(cause) => {
             if let Some(error) = find::<Error>(&**cause) {
-                return failure(Kind::Unauthenticated, error.to_string(), None);
+                return diagnosis(Kind::Unauthenticated, error.to_string(), None);
             }
             match find::<ConnectError>(&**cause) {
                 Some(error) => unreachable(error),
                 None => lost(&**cause),
             }
         }
-        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => failure(
-            Kind::NotKubernetes,
+        kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => diagnosis(
+            Kind::Unreachable,
             format!("the answer is not one of a Kubernetes API server: {}", text_of(error)),
-            Some("check the server's address".into()),
+            Some("check the server's address"),
         ),
         _ => lost(error),
     }
 }
 
-fn failure(kind: Kind, cause: impl Into<String>, next: Option<&str>) -> Failure {
-    Failure { kind, cause: cause.into(), next: next.map(str::to_owned) }
+fn diagnosis(kind: Kind, cause: impl Into<String>, next: Option<&str>) -> Diagnosis {
+    Diagnosis { kind, cause: cause.into(), next: next.map(str::to_owned) }
 }
 
-/// An answer that says no.
-fn refusal(status: &kube::core::Status) -> Failure {
+/// What an answer means that says no.
+pub(crate) fn refusal(status: &kube::core::Status) -> Diagnosis {
     let said = match status.message.as_str() {
-        "" => format!("{} {}", status.code, status.reason),
+        "" => format!("the API server answered {} {}", status.code, status.reason),
         message => message.trim_end().to_owned(),
     };
     match status.code {
-        401 => failure(
+        401 => diagnosis(
             Kind::Unauthenticated,
             format!("the API server does not accept the credentials (401): {said}"),
             Some("log in again or renew the token; `kubectl auth whoami` shows whether they are accepted"),
         ),
-        403 => failure(Kind::Forbidden, said, None),
-        400 if said.contains("HTTP request to an HTTPS server") => failure(
+        403 => diagnosis(Kind::Forbidden, said, None),
+        400 if said.contains("HTTP request to an HTTPS server") => diagnosis(
             Kind::Unreachable,
             "the server speaks https, and was sent plain http",
             Some("write https:// in front of the server's address (--server or `server` in the kubeconfig)"),
         ),
-        _ => failure(Kind::Refused, said, None),
+        _ => diagnosis(Kind::Refused, said, None),
     }
 }
 
 /// A connection that ended before the answer was complete.
-fn lost(error: &(dyn StdError + 'static)) -> Failure {
+fn lost(error: &(dyn StdError + 'static)) -> Diagnosis {
     let cause = match find::<rustls::Error>(error) {
         // With TLS 1.3 a server judges the client's certificate after the handshake.
         Some(rustls::Error::AlertReceived(alert)) => {
-            return failure(Kind::Unreachable, alert_text("the server", *alert), Some(CLIENT_CERTIFICATE));
+            return diagnosis(Kind::Unreachable, alert_text("the server", *alert), Some(CLIENT_CERTIFICATE));
         }
         _ => format!("the connection to the API server broke: {}", text_of(error)),
     };
-    failure(Kind::Unreachable, cause, None)
+    diagnosis(Kind::Unreachable, cause, None)
 }
 
 const CLIENT_CERTIFICATE: &str = "check that the user's client certificate is valid, and for this cluster";
@@ -100,9 +98,9 @@ fn alert_text(server: &str, alert: rustls::AlertDescription) -> String {
 }
 
 /// A connection that did not come about.
-fn unreachable(error: &ConnectError) -> Failure {
+fn unreachable(error: &ConnectError) -> Diagnosis {
     let to = &error.to;
-    let say = |cause: String, next: &str| failure(Kind::Unreachable, cause, Some(next));
+    let say = |cause: String, next: &str| diagnosis(Kind::Unreachable, cause, Some(next));
     let Some(source) = error.source() else {
         return say(
             format!("cannot connect to {to}: {error}"),
@@ -134,8 +132,8 @@ fn unreachable(error: &ConnectError) -> Failure {
     }
 }
 
-fn tls(to: &str, error: &rustls::Error) -> Failure {
-    let say = |cause: String, next: &str| failure(Kind::Unreachable, cause, Some(next));
+fn tls(to: &str, error: &rustls::Error) -> Diagnosis {
+    let say = |cause: String, next: &str| diagnosis(Kind::Unreachable, cause, Some(next));
     match error {
         rustls::Error::InvalidCertificate(why) => match why {
             CertificateError::UnknownIssuer => say(

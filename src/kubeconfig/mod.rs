@@ -44,7 +44,7 @@ use self::route::{Ping, Route};
 use self::target::{Impersonation, Target, is_tls};
 use self::transport::{Epoch, Transport};
 
-pub(crate) use self::failure::{Failure, Kind as FailureKind, classify};
+pub(crate) use self::failure::{Diagnosis, Kind as DiagnosisKind, classify, refusal};
 
 /// The target of the log of requests: `info` is kubectl's `-v 6`, `debug` 7, `trace` 8 and above.
 pub(crate) const LOG: &str = "kubectl_aicr::http";
