@@ -6,4 +6,5 @@
 mod support;
 
 mod bed;
+mod cli;
 mod proxy;

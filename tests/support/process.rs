@@ -61,6 +61,7 @@ impl Daemon {
     ) -> Self {
         let log = dir.join(format!("{name}.log"));
         let output = File::options().create(true).append(true).open(&log).expect("log file opened");
+        let _alone = super::cli::spawning();
         let shell = Command::new("sh")
             .args(["-c", WATCHDOG, "watchdog"])
             .arg(program)
@@ -119,6 +120,7 @@ pub(crate) struct Scratch {
 impl Scratch {
     pub(crate) fn new() -> Self {
         let dir = tempfile::Builder::new().prefix("kubectl-aicr-bed-").tempdir().expect("temporary directory");
+        let _alone = super::cli::spawning();
         let janitor = Command::new("sh")
             .args(["-c", JANITOR, "janitor"])
             .arg(dir.path())
