@@ -25,6 +25,9 @@ use crate::error::{ApiError, Error};
 use crate::ledger::{ClusterId, Header};
 use crate::snapshot::gpu;
 
+/// How long the pre-flight repeats calls that fail: nothing is at stake yet, and someone waits for an answer.
+const PREFLIGHT_PATIENCE: Duration = Duration::from_secs(3);
+
 /// How long cleanup waits for creates that are on their way. An answer beats having to prove a lost one.
 const SETTLE: Duration = Duration::from_secs(5);
 
@@ -131,7 +134,7 @@ impl Deployer {
             namespace: self.config.namespace.clone(),
         });
         self.events.emit(Event::Phase(Phase::Preflight));
-        let preflight_deadline = Instant::now() + self.config.request_timeout;
+        let preflight_deadline = Instant::now() + PREFLIGHT_PATIENCE;
         let (state, cluster_uid) = tokio::join!(
             namespace::read(&self.cluster, &self.config.namespace, preflight_deadline),
             namespace::cluster_uid(&self.cluster, preflight_deadline),

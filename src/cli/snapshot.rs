@@ -41,22 +41,22 @@ pub(crate) struct SnapshotArgs {
     quiet: bool,
 
     /// The agent's image
-    #[arg(long, value_name = "IMAGE", default_value = config::DEFAULT_IMAGE, help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "IMAGE", default_value = config::DEFAULT_IMAGE, help_heading = "Agent")]
     image: String,
     /// Secret to pull the image with; may be repeated
     #[arg(long, value_name = "NAME", help_heading = "Agent")]
     image_pull_secret: Vec<String>,
     /// Prefix of the Job's name
-    #[arg(long, value_name = "PREFIX", help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "PREFIX", help_heading = "Agent")]
     job_name: Option<String>,
     /// ServiceAccount to run as if it exists, else the prefix of the run's own
-    #[arg(long, value_name = "NAME", help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "NAME", help_heading = "Agent")]
     service_account_name: Option<String>,
     /// Labels of the nodes that may run the agent, as key=value; may be repeated
-    #[arg(long, value_name = "LABELS", help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "LABELS", help_heading = "Agent")]
     node_selector: Vec<String>,
     /// Taint to tolerate, as key=value:Effect, key:Effect or * [default: all]; may be repeated
-    #[arg(long, value_name = "TAINT", help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "TAINT", help_heading = "Agent")]
     toleration: Vec<String>,
     /// Run privileged, in the node's namespaces
     #[arg(
@@ -74,10 +74,10 @@ pub(crate) struct SnapshotArgs {
     #[arg(long, value_name = "NAME", help_heading = "Agent")]
     os: Option<String>,
     /// Resource requests that replace the default ones, as cpu=1,memory=4Gi
-    #[arg(long, value_name = "RESOURCES", help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "RESOURCES", help_heading = "Agent")]
     requests: Vec<String>,
     /// Resource limits that replace the default ones, as cpu=2,memory=8Gi
-    #[arg(long, value_name = "RESOURCES", help_heading = "Agent")]
+    #[arg(long, allow_hyphen_values = true, value_name = "RESOURCES", help_heading = "Agent")]
     limits: Vec<String>,
     /// Largest number of nodes that one entry of the topology names
     #[arg(long, value_name = "N", help_heading = "Agent")]
@@ -90,13 +90,13 @@ pub(crate) struct SnapshotArgs {
     debug: bool,
 
     /// Run ID [default: generated]
-    #[arg(long, value_name = "ID", help_heading = "Run")]
+    #[arg(long, allow_hyphen_values = true, value_name = "ID", help_heading = "Run")]
     run_id: Option<String>,
     /// How long the run may take after its checks, such as 90s or 1h
-    #[arg(long, value_name = "DURATION", default_value = "5m", help_heading = "Run")]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "5m", help_heading = "Run")]
     timeout: String,
     /// How long cleanup may take
-    #[arg(long, value_name = "DURATION", default_value = "30s", help_heading = "Run")]
+    #[arg(long, allow_hyphen_values = true, value_name = "DURATION", default_value = "30s", help_heading = "Run")]
     cleanup_timeout: String,
     /// Keep everything that the run creates
     #[arg(long, conflicts_with = "keep_job", help_heading = "Run")]

@@ -7,4 +7,7 @@ mod support;
 
 mod bed;
 mod cli;
+mod input;
+mod kubectl;
 mod proxy;
+mod snapshot;

@@ -14,6 +14,7 @@ pub(crate) mod pki;
 mod process;
 pub(crate) mod proxy;
 mod rbac;
+pub(crate) mod scene;
 pub(crate) mod script;
 mod tokens;
 pub(crate) mod wait;

@@ -18,6 +18,11 @@ impl Outcome {
         Self { line, status, stdout, stderr }
     }
 
+    /// The exit code; `None` if a signal ended it.
+    pub(crate) fn status(&self) -> Option<i32> {
+        self.status.code()
+    }
+
     /// It ended by itself with this exit code.
     #[track_caller]
     pub(crate) fn code(&self, code: i32) -> &Self {
