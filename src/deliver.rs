@@ -30,7 +30,7 @@ enum Target {
 ///
 /// # Errors
 /// [`Invalid`] naming the path and what is wrong with it.
-pub(crate) fn check_destination(path: &Path) -> Result<(), Invalid> {
+pub(crate) fn check_destination(flag: &'static str, path: &Path) -> Result<(), Invalid> {
     let check = || match Target::of(path)? {
         Target::Stdout | Target::Special => Ok(()),
         Target::File { path, permissions } => {
@@ -41,7 +41,7 @@ pub(crate) fn check_destination(path: &Path) -> Result<(), Invalid> {
             temporary_beside(&path).map(drop)
         }
     };
-    check().map_err(|error| Invalid::new("--output", path.display().to_string(), rule(path, &error)))
+    check().map_err(|error| Invalid::new(flag, path.display().to_string(), rule(path, &error)))
 }
 
 /// Writes the document to a file. Until the rename at the end, an existing file is what it was; its permissions stay.
@@ -174,7 +174,7 @@ mod tests {
         fs::write(&path, "old").unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(0o604)).unwrap();
         let before = fs::metadata(&path).unwrap().ino();
-        check_destination(&path).unwrap();
+        check_destination("--output", &path).unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "old");
         to_file(&path, b"new").unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), "new");
@@ -187,7 +187,7 @@ mod tests {
     fn r27_a_new_file_has_the_permissions_of_any_new_file() {
         let directory = directory();
         let path = directory.path().join("out.yaml");
-        check_destination(&path).unwrap();
+        check_destination("--output", &path).unwrap();
         assert_eq!(names(directory.path()), Vec::<String>::new());
         to_file(&path, b"document").unwrap();
         fs::write(directory.path().join("other"), "").unwrap();
@@ -216,14 +216,14 @@ mod tests {
         symlink("real", &link).unwrap();
         symlink("link", &chain).unwrap();
         for text in ["first, the target is missing", "then it stands there"] {
-            check_destination(&chain).unwrap();
+            check_destination("--output", &chain).unwrap();
             to_file(&chain, text.as_bytes()).unwrap();
             assert_eq!(fs::read_to_string(&real).unwrap(), text);
         }
         assert_eq!(fs::read_link(&link).unwrap(), Path::new("real"));
         assert_eq!(fs::read_link(&chain).unwrap(), Path::new("link"));
         symlink("loop", directory.path().join("loop")).unwrap();
-        let error = check_destination(&directory.path().join("loop")).unwrap_err().to_string();
+        let error = check_destination("--output", &directory.path().join("loop")).unwrap_err().to_string();
         assert!(error.contains("symbolic links"), "{error}");
     }
 
@@ -239,14 +239,14 @@ mod tests {
             0,
         )
         .unwrap();
-        check_destination(&fifo).unwrap();
+        check_destination("--output", &fifo).unwrap();
         let reader = std::thread::spawn({
             let fifo = fifo.clone();
             move || fs::read_to_string(fifo).unwrap()
         });
         to_file(&fifo, b"document").unwrap();
         assert_eq!(reader.join().unwrap(), "document");
-        check_destination(Path::new("/dev/null")).unwrap();
+        check_destination("--output", Path::new("/dev/null")).unwrap();
         to_file(Path::new("/dev/null"), b"document").unwrap();
         assert!(!fs::metadata("/dev/null").unwrap().is_file());
     }
@@ -268,7 +268,7 @@ mod tests {
             (at("missing/out.yaml"), "missing does not exist; create it first"),
             (at("file/out.yaml"), "file is not a directory"),
         ] {
-            let error = check_destination(&path).unwrap_err().to_string();
+            let error = check_destination("--output", &path).unwrap_err().to_string();
             assert!(error.starts_with(&format!("invalid value \"{}\" for --output: ", path.display())), "{error}");
             assert!(error.ends_with(rule), "{error}");
             assert!(matches!(to_file(&path, b"x"), Err(Error::Write { .. })));

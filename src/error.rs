@@ -33,6 +33,25 @@ pub mod exit {
     pub const SIGNAL: u8 = 128;
     /// The reader of stdout went away (128 + SIGPIPE).
     pub const STDOUT_CLOSED: u8 = 141;
+
+    /// One word for an exit code, as reports hold it.
+    #[must_use]
+    pub fn reason(code: u8) -> &'static str {
+        match code {
+            OK => "Succeeded",
+            INVALID => "Invalid",
+            NOT_FOUND => "NotFound",
+            NOT_PERMITTED => "NotPermitted",
+            TIMED_OUT => "TimedOut",
+            UNREACHABLE => "Unreachable",
+            INTERNAL => "Internal",
+            JOB_FAILED => "JobFailed",
+            LEFT_BEHIND => "LeftBehind",
+            STDOUT_CLOSED => "StdoutClosed",
+            SIGNAL.. => "Interrupted",
+            _ => "Failed",
+        }
+    }
 }
 
 /// Input that is refused before the cluster hears of it: which flag or field, its value, and the rule.

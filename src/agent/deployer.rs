@@ -53,6 +53,9 @@ pub struct Deployer {
     deadline: OnceLock<Instant>,
     watches: Mutex<Option<Watches>>,
     evidence: Mutex<Option<Evidence>>,
+    phases: Mutex<Vec<(Phase, Instant)>>,
+    account: OnceLock<Account>,
+    cluster_uid: OnceLock<Uid>,
 }
 
 impl Deployer {
@@ -92,6 +95,9 @@ impl Deployer {
             deadline: OnceLock::new(),
             watches: Mutex::new(None),
             evidence: Mutex::new(None),
+            phases: Mutex::new(Vec::new()),
+            account: OnceLock::new(),
+            cluster_uid: OnceLock::new(),
         })
     }
 
@@ -111,6 +117,38 @@ impl Deployer {
     #[must_use]
     pub fn job_name(&self) -> &str {
         &self.names.job
+    }
+
+    /// The Job's UID, once the server has answered its create.
+    #[must_use]
+    pub fn job_uid(&self) -> Option<Uid> {
+        self.created.uid_of(&self.job())
+    }
+
+    /// The account that the agent runs as and whether the run made it, once the pre-flight has passed.
+    #[must_use]
+    pub fn service_account(&self) -> Option<(&str, bool)> {
+        self.account.get().map(|account| (account.name(), matches!(account, Account::Owned { .. })))
+    }
+
+    /// The UID of the cluster's `kube-system` Namespace, once the pre-flight has read it, where it may be read.
+    #[must_use]
+    pub fn cluster_uid(&self) -> Option<&Uid> {
+        self.cluster_uid.get()
+    }
+
+    /// The steps so far and how long each took; the last one until now.
+    #[must_use]
+    pub fn phases(&self) -> Vec<(Phase, Duration)> {
+        let phases = self.phases.lock().unwrap_or_else(PoisonError::into_inner);
+        let ends = phases.iter().skip(1).map(|(_, at)| *at).chain([Instant::now()]);
+        phases.iter().zip(ends).map(|((phase, at), end)| (*phase, end.duration_since(*at))).collect()
+    }
+
+    /// Says that a step begins.
+    pub(crate) fn enter(&self, phase: Phase) {
+        self.phases.lock().unwrap_or_else(PoisonError::into_inner).push((phase, Instant::now()));
+        self.events.emit(Event::Phase(phase));
     }
 
     /// What was created so far, or may have been.
@@ -133,21 +171,24 @@ impl Deployer {
             invocation_id: self.identity.invocation_id.clone(),
             namespace: self.config.namespace.clone(),
         });
-        self.events.emit(Event::Phase(Phase::Preflight));
+        self.enter(Phase::Preflight);
         let preflight_deadline = Instant::now() + PREFLIGHT_PATIENCE;
         let (state, cluster_uid) = tokio::join!(
             namespace::read(&self.cluster, &self.config.namespace, preflight_deadline),
             namespace::cluster_uid(&self.cluster, preflight_deadline),
         );
         let state = state?;
-        let account = Account::Owned { name: self.names.account.clone() };
-        self.keep_on_disk(cluster_uid);
+        let account = self.account.get_or_init(|| Account::Owned { name: self.names.account.clone() });
+        if let Some(uid) = cluster_uid {
+            self.cluster_uid.get_or_init(|| uid);
+        }
+        self.keep_on_disk();
 
         let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
-        self.events.emit(Event::Phase(Phase::Deploy));
+        self.enter(Phase::Deploy);
         let create = async {
             namespace::ensure(&self.cluster, &self.config.namespace, &state, deadline, &self.events).await?;
-            let plan = Plan::new(&self.config, &self.identity, &self.names, &account);
+            let plan = Plan::new(&self.config, &self.identity, &self.names, account);
             self.create_together(plan.grants).await?;
             self.create_together(plan.bindings).await?;
             // The watches open beside the Job's create: what happens from its first moment is seen.
@@ -161,12 +202,12 @@ impl Deployer {
     }
 
     /// From here on whatever is created is known even if this process is killed (R35).
-    fn keep_on_disk(&self, cluster_uid: Option<Uid>) {
+    fn keep_on_disk(&self) {
         let Some(place) = &self.config.ledger else { return };
         let header = Header {
             run_id: self.identity.run_id.clone(),
             invocation_id: self.identity.invocation_id.clone(),
-            cluster: ClusterId::new(&place.server, cluster_uid),
+            cluster: ClusterId::new(&place.server, self.cluster_uid().cloned()),
             namespace: self.config.namespace.clone(),
             job: self.job(),
             staging: (self.config.output == Output::Staging).then(|| self.document()),
@@ -198,7 +239,7 @@ impl Deployer {
     /// # Errors
     /// [`Error::JobFailed`], [`Error::JobLost`] or [`Error::TimedOut`].
     pub async fn wait_for_completion(&self) -> Result<(), Error> {
-        self.events.emit(Event::Phase(Phase::Wait));
+        self.enter(Phase::Wait);
         let job = self.job();
         let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner).take();
         let (Some(watches), Some(uid)) = (watches, self.created.uid_of(&job)) else {
@@ -227,7 +268,7 @@ impl Deployer {
     /// # Errors
     /// [`Error::NoDocument`] if it is missing or empty; [`Error::Api`] if it cannot be read.
     pub async fn get_snapshot(&self) -> Result<Vec<u8>, Error> {
-        self.events.emit(Event::Phase(Phase::Fetch));
+        self.enter(Phase::Fetch);
         let config_map = self.document();
         let fetched = fetch::fetch(&self.cluster, &config_map, self.run_deadline()).await?;
         if self.config.output == Output::Staging
@@ -260,7 +301,7 @@ impl Deployer {
             self.created.close_if_empty();
             return Vec::new();
         }
-        self.events.emit(Event::Phase(Phase::Cleanup));
+        self.enter(Phase::Cleanup);
         let document = self.document();
         let sent_job = entries.iter().any(|entry| entry.object == self.job());
         let read = entries.iter().any(|entry| entry.object == document);

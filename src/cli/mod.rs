@@ -3,6 +3,7 @@
 mod confirm;
 pub(crate) mod connection;
 mod roles;
+mod run;
 mod signals;
 mod snapshot;
 mod state_dir;
@@ -78,10 +79,7 @@ async fn run(cli: Cli) -> Result<(), Error> {
     let flags = ConnectionFlags::from(cli.connection);
     let environment = Environment::from_process();
     match cli.command {
-        Command::Snapshot(args) => {
-            let request = snapshot::Request::new(*args)?;
-            snapshot::run(request, kubeconfig::connect(&flags, &environment).await?).await
-        }
+        Command::Snapshot(args) => run::snapshot(*args, &flags, &environment).await,
         Command::Roles(args) => roles::run(args, kubeconfig::namespace(&flags, &environment)?).await,
     }
 }

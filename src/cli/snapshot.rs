@@ -1,30 +1,18 @@
-//! `kubectl aicr snapshot`: one run from flags to exit code.
+//! What `kubectl aicr snapshot` takes, made into a request that is valid as far as no cluster is needed to tell.
 
 #![expect(clippy::doc_markdown, reason = "comments on flags are help texts, shown as they stand")]
 
 use std::path::PathBuf;
-use std::pin::pin;
-use std::time::Duration;
 
 use clap::builder::BoolishValueParser;
 use clap::{ArgAction, Args};
 
-use crate::agent::cleanup::Removal;
 use crate::agent::config::{self, Config, Keep, Output};
-use crate::agent::deployer::Deployer;
 use crate::agent::run_id::RunId;
-use crate::cli::signals::Signals;
-use crate::cli::state_dir;
 use crate::cli::values;
 use crate::deliver;
-use crate::error::{Error, Invalid, Signal};
-use crate::kubeconfig::Connection;
-use crate::report::document::{self, Format};
-use crate::report::progress::Progress;
-use crate::report::summary;
-
-/// A bound for calls where `--request-timeout=0` asks for none.
-const UNBOUNDED: Duration = Duration::from_hours(24);
+use crate::error::Invalid;
+use crate::report::document::Format;
 
 /// What `snapshot` takes beside the connection flags.
 #[derive(Args, Debug)]
@@ -39,6 +27,9 @@ pub(crate) struct SnapshotArgs {
     /// Show warnings and errors only
     #[arg(short, long, help_heading = "Output")]
     quiet: bool,
+    /// Also write what happened as JSON to a file, however the run ends
+    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    report: Option<PathBuf>,
 
     /// The agent's image
     #[arg(long, allow_hyphen_values = true, value_name = "IMAGE", default_value = config::DEFAULT_IMAGE, help_heading = "Agent")]
@@ -108,7 +99,7 @@ pub(crate) struct SnapshotArgs {
 
 /// Where the document goes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Destination {
+pub(crate) enum Destination {
     Stdout,
     File(PathBuf),
     ConfigMap(Output),
@@ -117,10 +108,25 @@ enum Destination {
 /// A run as its flags describe it: valid as far as no cluster is needed to tell.
 #[derive(Debug)]
 pub(crate) struct Request {
-    config: Config,
-    destination: Destination,
-    format: Format,
-    quiet: bool,
+    pub(crate) config: Config,
+    pub(crate) destination: Destination,
+    pub(crate) format: Format,
+    pub(crate) quiet: bool,
+}
+
+impl SnapshotArgs {
+    /// The destination as it was given.
+    pub(crate) fn output(&self) -> &str {
+        &self.output
+    }
+
+    /// Where the report goes, if one is wanted and can be written.
+    pub(crate) fn report(&self) -> Result<Option<PathBuf>, Invalid> {
+        if let Some(path) = &self.report {
+            deliver::check_destination("--report", path)?;
+        }
+        Ok(self.report.clone())
+    }
 }
 
 impl Request {
@@ -135,7 +141,7 @@ impl Request {
             return Err(Invalid::new("--format", args.format, rule));
         }
         if let Destination::File(path) = &destination {
-            deliver::check_destination(path)?;
+            deliver::check_destination("--output", path)?;
         }
         let quiet = args.quiet;
         Ok(Self { config: configuration(args, &destination)?, destination, format, quiet })
@@ -192,78 +198,5 @@ fn destination(text: &str) -> Result<Destination, Invalid> {
             text.parse().map(Destination::ConfigMap).map_err(|rule| Invalid::new("--output", text, rule))
         }
         _ => Ok(Destination::File(text.into())),
-    }
-}
-
-/// Runs the agent, hands the document over, cleans up, and shows what became of every object.
-pub(crate) async fn run(request: Request, connection: Connection) -> Result<(), Error> {
-    let Request { mut config, destination, format, quiet } = request;
-    config.namespace = connection.namespace;
-    config.request_timeout = connection.request_timeout.unwrap_or(UNBOUNDED);
-    config.ledger = state_dir::ledger_place(&connection.server);
-    let mut signals =
-        Signals::listen().map_err(|error| Error::Internal(format!("cannot listen for signals: {error}")))?;
-    let (deployer, events) = Deployer::observed(connection.client, config)?;
-    let progress = Progress::start(events, quiet);
-    let run_id = deployer.run_id().clone();
-
-    let outcome = tokio::select! {
-        biased;
-        signal = signals.next() => Err(Error::Interrupted(signal)),
-        outcome = capture(&deployer, destination, format) => outcome,
-    };
-    let interrupted = match outcome {
-        Err(Error::Interrupted(signal)) => Some(signal),
-        _ => None,
-    };
-    let cleaned = clean_up(&deployer, &mut signals, interrupted).await;
-    // The progress ends when nobody can emit an event any more.
-    drop(deployer);
-    progress.finish();
-    let (removals, interrupted) = cleaned.map_err(|signal| Error::Stopped { signal, run_id: run_id.clone() })?;
-    summary::print(&run_id, &removals, quiet);
-
-    let left = removals.iter().filter(|removal| removal.fate.is_left()).count();
-    match (outcome, interrupted) {
-        (Ok(()), Some(signal)) => Err(Error::Interrupted(signal)),
-        (Ok(()), None) if left > 0 => Err(Error::LeftBehind { count: left, run_id }),
-        (outcome, _) => outcome,
-    }
-}
-
-/// Deploys, waits, reads and delivers.
-async fn capture(deployer: &Deployer, destination: Destination, format: Format) -> Result<(), Error> {
-    deployer.deploy().await?;
-    deployer.wait_for_completion().await?;
-    let document = deployer.get_snapshot().await?;
-    // On a thread: a pipe that nobody reads must not keep a signal from being seen.
-    let delivery = tokio::task::spawn_blocking(move || deliver(&document, &destination, format));
-    delivery.await.unwrap_or_else(|error| Err(Error::Internal(format!("delivery did not run to its end: {error}"))))
-}
-
-fn deliver(document: &[u8], destination: &Destination, format: Format) -> Result<(), Error> {
-    match destination {
-        Destination::ConfigMap(_) => Ok(()),
-        Destination::Stdout => deliver::to_stdout(&document::render(document, format)?),
-        Destination::File(path) => deliver::to_file(path, &document::render(document, format)?),
-    }
-}
-
-/// Cleans up. Nothing cancels it but its own deadline or a second signal, which is then the error.
-async fn clean_up(
-    deployer: &Deployer,
-    signals: &mut Signals,
-    mut interrupted: Option<Signal>,
-) -> Result<(Vec<Removal>, Option<Signal>), Signal> {
-    let mut cleanup = pin!(deployer.cleanup());
-    loop {
-        tokio::select! {
-            biased;
-            signal = signals.next() => match interrupted {
-                Some(_) => return Err(signal),
-                None => interrupted = Some(signal),
-            },
-            removals = &mut cleanup => return Ok((removals, interrupted)),
-        }
     }
 }

@@ -2,6 +2,7 @@
 
 pub(crate) mod document;
 pub(crate) mod progress;
+pub(crate) mod run_report;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod text;

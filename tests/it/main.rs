@@ -10,4 +10,5 @@ mod cli;
 mod input;
 mod kubectl;
 mod proxy;
+mod report;
 mod snapshot;

@@ -8,7 +8,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use rustix::process::Signal;
 use serde_json::json;
@@ -211,7 +211,7 @@ async fn r7_a_config_map_that_the_user_names_is_written_and_kept() {
         let maps = Api::<ConfigMap>::namespaced(scene.client.clone(), target);
         let data = maps.get("mine").await.unwrap().data.unwrap();
         assert_eq!(data["snapshot.yaml"], scene.document());
-        maps.delete("mine", &Default::default()).await.unwrap();
+        maps.delete("mine", &DeleteParams::default()).await.unwrap();
         scene.assert_clean().await;
     }
     let in_elsewhere = Scene { namespace: TestNamespace { name: elsewhere }, ..scene };

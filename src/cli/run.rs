@@ -1,0 +1,144 @@
+//! `kubectl aicr snapshot`: one run from its request to its exit code.
+
+use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
+
+use crate::agent::cleanup::Removal;
+use crate::agent::deployer::Deployer;
+use crate::agent::event::Phase;
+use crate::cli::signals::Signals;
+use crate::cli::snapshot::{Destination, Request, SnapshotArgs};
+use crate::cli::state_dir;
+use crate::deliver;
+use crate::diagnose::evidence::Evidence;
+use crate::error::{Error, Signal};
+use crate::kubeconfig::{self, Connection, ConnectionFlags, Environment};
+use crate::report::document::{self, Format};
+use crate::report::progress::Progress;
+use crate::report::run_report::{self, RunReport};
+use crate::report::summary;
+
+/// A bound for calls where `--request-timeout=0` asks for none.
+const UNBOUNDED: Duration = Duration::from_hours(24);
+
+/// One run, and its report whichever way it ends.
+pub(crate) async fn snapshot(args: SnapshotArgs, flags: &ConnectionFlags, env: &Environment) -> Result<(), Error> {
+    let path = args.report()?;
+    let mut report = RunReport::new();
+    report.output = Some(args.output().to_owned());
+    let mut evidence = None;
+    let outcome = async {
+        let request = Request::new(args)?;
+        let connection = kubeconfig::connect(flags, env).await?;
+        run(request, connection, &mut report, &mut evidence).await
+    }
+    .await;
+    report.finish(&outcome, evidence);
+    let written = path.map_or(Ok(()), |path: std::path::PathBuf| write_report(&path, &report));
+    // What went wrong with the run matters more than what went wrong with its report.
+    outcome.and(written)
+}
+
+fn write_report(path: &Path, report: &RunReport) -> Result<(), Error> {
+    deliver::to_file(path, report.json().as_bytes())
+}
+
+/// Runs the agent, hands the document over, cleans up, and shows what became of every object.
+async fn run(
+    request: Request,
+    connection: Connection,
+    report: &mut RunReport,
+    evidence: &mut Option<Evidence>,
+) -> Result<(), Error> {
+    let Request { mut config, destination, format, quiet } = request;
+    config.namespace = connection.namespace;
+    config.request_timeout = connection.request_timeout.unwrap_or(UNBOUNDED);
+    config.ledger = state_dir::ledger_place(&connection.server);
+    report.cluster.server = Some(connection.server);
+    report.namespace = Some(config.namespace.clone());
+    let mut signals =
+        Signals::listen().map_err(|error| Error::Internal(format!("cannot listen for signals: {error}")))?;
+    let (deployer, events) = Deployer::observed(connection.client, config)?;
+    let progress = Progress::start(events, quiet);
+    let run_id = deployer.run_id().clone();
+
+    let outcome = tokio::select! {
+        biased;
+        signal = signals.next() => Err(Error::Interrupted(signal)),
+        outcome = capture(&deployer, destination, format) => outcome,
+    };
+    let interrupted = match outcome {
+        Err(Error::Interrupted(signal)) => Some(signal),
+        _ => None,
+    };
+    // Recorded first: cleanup takes entries out of the created-set.
+    describe(report, &deployer);
+    let cleaned = clean_up(&deployer, &mut signals, interrupted).await;
+    report.set_phases(&deployer.phases());
+    *evidence = deployer.evidence();
+    if cleaned.is_err() {
+        report.set_unfinished(&deployer.created().entries());
+    }
+    // The progress ends when nobody can emit an event any more.
+    drop(deployer);
+    progress.finish();
+    let (removals, interrupted) = cleaned.map_err(|signal| Error::Stopped { signal, run_id: run_id.clone() })?;
+    report.set_removals(&removals);
+    summary::print(&run_id, &removals, quiet);
+
+    let left = removals.iter().filter(|removal| removal.fate.is_left()).count();
+    match (outcome, interrupted) {
+        (Ok(()), Some(signal)) => Err(Error::Interrupted(signal)),
+        (Ok(()), None) if left > 0 => Err(Error::LeftBehind { count: left, run_id }),
+        (outcome, _) => outcome,
+    }
+}
+
+/// What a report says of the run itself.
+fn describe(report: &mut RunReport, deployer: &Deployer) {
+    report.run_id = Some(deployer.run_id().to_string());
+    report.invocation_id = Some(deployer.invocation_id().to_string());
+    report.cluster.uid = deployer.cluster_uid().cloned();
+    report.service_account =
+        deployer.service_account().map(|(name, owned)| run_report::ServiceAccount { name: name.to_owned(), owned });
+    report.job = Some(run_report::Job { name: deployer.job_name().to_owned(), uid: deployer.job_uid() });
+}
+
+/// Deploys, waits, reads and delivers.
+async fn capture(deployer: &Deployer, destination: Destination, format: Format) -> Result<(), Error> {
+    deployer.deploy().await?;
+    deployer.wait_for_completion().await?;
+    let document = deployer.get_snapshot().await?;
+    deployer.enter(Phase::Deliver);
+    // On a thread: a pipe that nobody reads must not keep a signal from being seen.
+    let delivery = tokio::task::spawn_blocking(move || deliver(&document, &destination, format));
+    delivery.await.unwrap_or_else(|error| Err(Error::Internal(format!("delivery did not run to its end: {error}"))))
+}
+
+fn deliver(document: &[u8], destination: &Destination, format: Format) -> Result<(), Error> {
+    match destination {
+        Destination::ConfigMap(_) => Ok(()),
+        Destination::Stdout => deliver::to_stdout(&document::render(document, format)?),
+        Destination::File(path) => deliver::to_file(path, &document::render(document, format)?),
+    }
+}
+
+/// Cleans up. Nothing cancels it but its own deadline or a second signal, which is then the error.
+async fn clean_up(
+    deployer: &Deployer,
+    signals: &mut Signals,
+    mut interrupted: Option<Signal>,
+) -> Result<(Vec<Removal>, Option<Signal>), Signal> {
+    let mut cleanup = pin!(deployer.cleanup());
+    loop {
+        tokio::select! {
+            biased;
+            signal = signals.next() => match interrupted {
+                Some(_) => return Err(signal),
+                None => interrupted = Some(signal),
+            },
+            removals = &mut cleanup => return Ok((removals, interrupted)),
+        }
+    }
+}
