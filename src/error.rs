@@ -229,22 +229,24 @@ pub enum Error {
         after: Duration,
         /// What was still awaited.
         waiting_for: String,
+        /// What most likely helps against it, if that is known.
+        next_step: Option<String>,
     },
     /// The agent's Job failed.
-    #[error("{job} failed: {reason}")]
+    #[error("{reason}")]
     JobFailed {
-        /// The Job.
-        job: ObjectRef,
-        /// Why, in the cluster's words.
+        /// Which object, and why in the cluster's words.
         reason: String,
+        /// What most likely helps.
+        next_step: String,
     },
     /// The Job is not there any more, or another one stands in its place.
-    #[error("{job} {what}")]
+    #[error("{reason}")]
     JobLost {
-        /// The Job.
-        job: ObjectRef,
-        /// "was deleted by someone else", "was replaced by another …".
-        what: String,
+        /// The Job, and what became of it.
+        reason: String,
+        /// What most likely helps.
+        next_step: String,
     },
     /// The agent finished but left no document.
     #[error("{config_map} {problem}")]
@@ -331,10 +333,10 @@ impl Error {
                 Some(format!("finish with `kubectl aicr cleanup {run_id}`"))
             }
             Self::Api(error) => error.diagnosis().next,
-            Self::TimedOut { .. } => Some("give the run more time with --timeout".to_owned()),
-            Self::JobFailed { .. } => {
-                Some("run again with --keep-job to look at the pod, or with --debug for the agent's details".to_owned())
+            Self::TimedOut { next_step, .. } => {
+                Some(next_step.clone().unwrap_or_else(|| "give the run more time with --timeout".to_owned()))
             }
+            Self::JobFailed { next_step, .. } | Self::JobLost { next_step, .. } => Some(next_step.clone()),
             Self::NoDocument { .. } => {
                 Some("run again with --debug, and see what the agent says in its log".to_owned())
             }

@@ -334,7 +334,7 @@ impl Deployer {
     }
 
     fn timed_out(&self, waiting_for: &str) -> Error {
-        Error::TimedOut { after: self.config.timeout, waiting_for: waiting_for.to_owned() }
+        Error::TimedOut { after: self.config.timeout, waiting_for: waiting_for.to_owned(), next_step: None }
     }
 }
 

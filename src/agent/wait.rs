@@ -9,7 +9,7 @@ use kube::Api;
 use kube::api::ResourceExt as _;
 use tokio::sync::{mpsc, watch as flag};
 use tokio::task::{AbortHandle, JoinHandle};
-use tokio::time::{Instant, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
 use crate::agent::cluster::Cluster;
 use crate::agent::created_set::Uid;
@@ -19,7 +19,7 @@ use crate::agent::manifests::CONTAINER;
 use crate::agent::object::ObjectRef;
 use crate::agent::watch::{self, Change, Selector};
 use crate::diagnose::evidence::Evidence;
-use crate::diagnose::{self, Diagnosis, Observed, Verdict};
+use crate::diagnose::{self, Diagnosis, Lost, Observed, Reason, Verdict};
 use crate::error::{ApiError, Error};
 
 /// How long the Job may stay unseen by its watch before it is looked for by name.
@@ -27,6 +27,9 @@ const UNSEEN: Duration = Duration::from_secs(3);
 
 /// How long the end of the log may take after the Job has ended.
 const LOG_DRAIN: Duration = Duration::from_secs(5);
+
+/// How far one watch may be behind another.
+const OUT_OF_STEP: Duration = Duration::from_secs(1);
 
 /// What the watches of a run see.
 #[derive(Debug)]
@@ -119,9 +122,6 @@ pub(crate) struct Wait {
     uid: Uid,
     events: Events,
     observed: Observed,
-    /// The Job as it stands, whether or not it is ours.
-    standing: Option<Uid>,
-    seen: bool,
     event_sources: BTreeSet<String>,
     said: Option<String>,
     broken: BTreeMap<&'static str, String>,
@@ -142,8 +142,6 @@ impl Wait {
             uid,
             events,
             observed: Observed::default(),
-            standing: None,
-            seen: false,
             event_sources: BTreeSet::new(),
             said: None,
             broken: BTreeMap::new(),
@@ -168,15 +166,15 @@ impl Wait {
                     }
                     if let Some(outcome) = self.judge() {
                         self.drain_log().await;
-                        return outcome;
+                        return self.explained(outcome).await;
                     }
                 }
-                () = sleep_until(look), if !self.seen && !looked => {
+                () = sleep_until(look), if self.observed.job.is_none() && !looked => {
                     looked = true;
                     self.look_for_the_job(deadline).await?;
                 }
                 () = sleep_until(deadline) => {
-                    return Err(Error::TimedOut { after, waiting_for: self.waiting_for() });
+                    return Err(self.timed_out(after));
                 }
             }
         }
@@ -200,8 +198,10 @@ impl Wait {
     async fn look_for_the_job(&self, deadline: Instant) -> Outcome {
         let live = self.watches.cluster.metadata(&self.job, deadline).await;
         match live.map(|live| live.and_then(|live| live.metadata.uid)) {
-            Ok(None) => Err(self.lost("was deleted by someone else")),
-            Ok(Some(uid)) if uid != self.uid.as_str() => Err(self.lost(REPLACED)),
+            Ok(None) => Err(failed(Diagnosis::of_lost(self.job.to_string(), Lost::Deleted, None))),
+            Ok(Some(uid)) if uid != self.uid.as_str() => {
+                Err(failed(Diagnosis::of_lost(self.job.to_string(), Lost::Replaced, None)))
+            }
             // A watch that is broken at the moment says so itself.
             Ok(Some(_)) | Err(_) => Ok(()),
         }
@@ -216,49 +216,44 @@ impl Wait {
     }
 
     fn take_job(&mut self, change: Change<Job>) {
-        let standing = match change {
+        let ours = self.uid.as_str();
+        match change {
             Change::Broken(error) => return self.say_broken("the Job", &error),
-            Change::Listed(jobs) => jobs.into_iter().next(),
-            Change::Applied(job) => Some(job),
-            Change::Deleted(_) => None,
-        };
-        self.broken.remove("the Job");
-        self.standing = standing.as_ref().and_then(|job| Uid::new(job.uid().unwrap_or_default()));
-        if self.standing.as_ref() == Some(&self.uid) {
-            self.seen = true;
-            self.observed.job = standing;
+            Change::Listed(jobs) => self.observed.see_job(jobs.into_iter().next(), ours),
+            Change::Applied(job) => self.observed.see_job(Some(job), ours),
+            Change::Deleted(job) => self.observed.see_job_deleted(job, ours),
         }
+        self.broken.remove("the Job");
     }
 
     fn take_pod(&mut self, change: Change<Pod>) {
+        let (uid, is_ours) = (self.uid.clone(), |pod: &Pod, uid: &Uid| diagnose::is_owned_by(pod, uid.as_str()));
         match change {
             Change::Broken(error) => return self.say_broken("the agent's pod", &error),
             Change::Listed(pods) => {
-                let listed: BTreeSet<_> = pods.iter().filter_map(Pod::uid).collect();
-                self.observed.pods.retain(|uid, _| listed.contains(uid));
-                for pod in pods {
-                    self.take_live_pod(pod);
+                let ours: Vec<_> = pods.into_iter().filter(|pod| is_ours(pod, &uid)).collect();
+                for pod in &ours {
+                    self.follow_pod(pod);
                 }
+                self.observed.see_pods(ours);
             }
-            Change::Applied(pod) => self.take_live_pod(pod),
-            Change::Deleted(pod) => {
-                if diagnose::is_owned_by(&pod, self.uid.as_str()) {
-                    self.observed.see_deleted(pod);
-                }
+            Change::Applied(pod) if is_ours(&pod, &uid) => {
+                self.follow_pod(&pod);
+                self.observed.see_pod(pod);
             }
+            Change::Deleted(pod) if is_ours(&pod, &uid) => self.observed.see_deleted(pod),
+            Change::Applied(_) | Change::Deleted(_) => {}
         }
         self.broken.remove("the agent's pod");
     }
 
-    fn take_live_pod(&mut self, pod: Pod) {
-        if !diagnose::is_owned_by(&pod, self.uid.as_str()) {
-            return;
-        }
+    /// Opens a pod's events, and the agent's log once there can be one.
+    fn follow_pod(&mut self, pod: &Pod) {
         let name = pod.name_any();
         if self.event_sources.insert(name.clone()) {
             self.watches.follow_events("Pod", &name);
         }
-        let (started, ended) = agent_state(&pod);
+        let (started, ended) = agent_state(pod);
         if started && !self.log_started {
             self.log_started = true;
             let (sender, receiver) = flag::channel(false);
@@ -272,7 +267,6 @@ impl Wait {
         {
             log.ended.send_replace(true);
         }
-        self.observed.pods.insert(pod.uid().unwrap_or_default(), pod);
     }
 
     fn take_event(&mut self, change: Change<ClusterEvent>) {
@@ -288,29 +282,37 @@ impl Wait {
 
     /// Whether the wait is over, and how; says what it waits for when that changed.
     fn judge(&mut self) -> Option<Outcome> {
-        if self.seen && self.standing.as_ref() != Some(&self.uid) {
-            let what = if self.standing.is_some() { REPLACED } else { "was deleted by someone else" };
-            return Some(Err(self.lost(what)));
-        }
-        let diagnosis = diagnose::diagnose(&self.observed);
-        match self.observed.job.as_ref().and_then(diagnose::verdict) {
+        match diagnose::verdict(&self.observed) {
             Some(Verdict::Complete) => return Some(Ok(())),
-            Some(Verdict::Failed { reason, message }) => {
-                let reason = diagnosis.map_or_else(|| format!("{reason}: {message}"), |said| said.to_string());
-                return Some(Err(self.failed(reason)));
-            }
+            Some(Verdict::Failed(why)) => return Some(Err(failed(why))),
             None => {}
         }
-        let diagnosis = diagnosis?;
-        self.say(&diagnosis);
-        (!diagnosis.heals()).then(|| Err(self.failed(diagnosis.to_string())))
+        let diagnosis = diagnose::diagnose(&self.observed);
+        if self.observed.job.is_some() {
+            self.say(diagnosis.as_ref().map_or_else(|| diagnose::state(&self.observed), Diagnosis::to_string));
+        }
+        let lasting = diagnosis.filter(|diagnosis| !diagnosis.heals)?;
+        Some(Err(failed(lasting)))
     }
 
-    fn say(&mut self, diagnosis: &Diagnosis) {
-        let key = diagnosis.key();
-        if self.said.as_ref() != Some(&key) {
-            self.said = Some(key);
-            self.events.emit(Event::Waiting(diagnosis.to_string()));
+    /// The watches are not in step: a Job's failure may be seen before the end of its pod, which says why.
+    async fn explained(&mut self, outcome: Outcome) -> Outcome {
+        let until = Instant::now() + OUT_OF_STEP;
+        while let Some(Verdict::Failed(Diagnosis { reason: Reason::JobFailed { .. }, .. })) =
+            diagnose::verdict(&self.observed)
+        {
+            match timeout_at(until, self.watches.receiver.recv()).await {
+                Ok(Some(seen)) => self.take(seen),
+                Ok(None) | Err(_) => break,
+            }
+        }
+        self.judge().unwrap_or(outcome)
+    }
+
+    fn say(&mut self, text: String) {
+        if self.said.as_ref() != Some(&text) {
+            self.events.emit(Event::Waiting(text.clone()));
+            self.said = Some(text);
         }
     }
 
@@ -322,18 +324,13 @@ impl Wait {
         }
     }
 
-    fn waiting_for(&self) -> String {
-        let state = diagnose::diagnose(&self.observed)
-            .map_or_else(|| format!("{} has not ended", self.job), |diagnosis| diagnosis.to_string());
-        self.broken.values().fold(state, |state, broken| format!("{state}; {broken}"))
-    }
-
-    fn lost(&self, what: &str) -> Error {
-        Error::JobLost { job: self.job.clone(), what: what.to_owned() }
-    }
-
-    fn failed(&self, reason: String) -> Error {
-        Error::JobFailed { job: self.job.clone(), reason }
+    fn timed_out(&self, after: Duration) -> Error {
+        let (state, next_step) = match diagnose::diagnose(&self.observed) {
+            Some(diagnosis) => (diagnosis.to_string(), Some(diagnosis.next_step)),
+            None => (diagnose::state(&self.observed), None),
+        };
+        let waiting_for = self.broken.values().fold(state, |state, broken| format!("{state}; {broken}"));
+        Error::TimedOut { after, waiting_for, next_step }
     }
 
     /// Lets the log come to its end, within bounds: it never decides the outcome.
@@ -345,7 +342,12 @@ impl Wait {
     }
 }
 
-const REPLACED: &str = "was replaced by another Job of the same name";
+fn failed(why: Diagnosis) -> Error {
+    match why.reason {
+        Reason::JobLost { .. } => Error::JobLost { reason: why.to_string(), next_step: why.next_step },
+        _ => Error::JobFailed { reason: why.to_string(), next_step: why.next_step },
+    }
+}
 
 /// Whether the agent's container has started, and whether it has ended.
 fn agent_state(pod: &Pod) -> (bool, bool) {

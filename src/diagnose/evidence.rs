@@ -5,7 +5,7 @@ use k8s_openapi::api::core::v1::{ContainerState, Event, Pod};
 use kube::api::ResourceExt as _;
 use serde::Serialize;
 
-use crate::diagnose::Observed;
+use crate::diagnose::observed::{Observed, order};
 
 /// Events shown, the last ones. Their number has no bound on the server.
 const EVENTS: usize = 10;
@@ -27,9 +27,7 @@ impl Evidence {
     pub(crate) fn of(observed: &Observed, log: Vec<String>) -> Self {
         let gone = observed.gone.iter().filter(|gone| !observed.pods.contains_key(&gone.uid().unwrap_or_default()));
         let mut events: Vec<&Event> = observed.events.values().collect();
-        // The server's times have whole seconds; within one, its versions grow.
-        let version = |event: &Event| event.resource_version().and_then(|version| version.parse::<u64>().ok());
-        events.sort_by_key(|event| (last_seen(event), version(event)));
+        events.sort_by_key(|event| order(event));
         Self {
             job: observed.job.iter().flat_map(job).collect(),
             pods: observed
@@ -96,14 +94,6 @@ fn event(event: &Event) -> String {
     let times = if count > 1 { format!(" ({count} times)") } else { String::new() };
     let type_ = event.type_.as_deref().unwrap_or("Normal");
     format!("{type_}{times} {}", sentence(&about, event.reason.as_deref(), event.message.as_deref()))
-}
-
-fn last_seen(event: &Event) -> Option<jiff::Timestamp> {
-    let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
-    series
-        .or(event.last_timestamp.as_ref().map(|time| time.0))
-        .or(event.event_time.as_ref().map(|time| time.0))
-        .or(event.metadata.creation_timestamp.as_ref().map(|time| time.0))
 }
 
 /// `what (reason): message`, as far as there is one.
