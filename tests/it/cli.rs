@@ -67,6 +67,15 @@ async fn both_outputs_and_the_exit_code_are_asserted() {
 }
 
 #[tokio::test]
+async fn of_a_long_output_a_failure_shows_both_ends() {
+    let out = sh("seq 1000").run().await;
+    let shown = out.to_string();
+    assert!(shown.contains("\n1\n2\n") && shown.contains("\n[920 lines left out]\n961\n"), "{shown}");
+    assert!(shown.contains("\n1000\n"));
+    out.stdout_has("\n500\n");
+}
+
+#[tokio::test]
 async fn stdin_is_empty_a_text_or_open() {
     sh("cat").run().await.code(0).stdout_is("");
     sh("cat").stdin("a\nb").run().await.code(0).stdout_is("a\nb");

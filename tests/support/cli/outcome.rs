@@ -109,9 +109,22 @@ impl fmt::Display for Outcome {
 
 /// A command with both of its outputs.
 pub(super) fn show(f: &mut fmt::Formatter<'_>, line: &str, stdout: &[u8], stderr: &[u8]) -> fmt::Result {
-    write!(f, "$ {line}\n--- stdout\n{}\n--- stderr\n{}\n---", text_of(stdout), text_of(stderr))
+    write!(f, "$ {line}\n--- stdout\n{}\n--- stderr\n{}\n---", shown(stdout), shown(stderr))
 }
 
+/// An output as far as a person reads it: of a long one the beginning and the end.
+fn shown(bytes: &[u8]) -> String {
+    const ENDS: usize = 40;
+    let text = text_of(bytes);
+    let lines: Vec<&str> = text.lines().collect();
+    let Some(hidden @ 1..) = lines.len().checked_sub(2 * ENDS) else {
+        return text;
+    };
+    let (head, tail) = (lines[..ENDS].join("\n"), lines[ENDS + hidden..].join("\n"));
+    format!("{head}\n[{hidden} lines left out]\n{tail}")
+}
+
+/// Without escape sequences, lines ending as on a pipe.
 pub(super) fn text_of(bytes: &[u8]) -> String {
     let text = String::from_utf8_lossy(bytes).replace("\r\n", "\n");
     anstream::adapter::strip_str(&text).to_string()

@@ -39,7 +39,8 @@ pub(crate) struct Entry {
     /// The rule that acted on it.
     pub(crate) rule: Option<String>,
     pub(crate) arrived: Instant,
-    /// When the API server's answer began: the request is committed by then.
+    /// When the API server's answer began: the request is committed by then. A
+    /// request whose client went away before that may be, unseen.
     pub(crate) committed: Option<Instant>,
     /// Status of the answer that the client was sent.
     pub(crate) status: Option<u16>,

@@ -5,6 +5,18 @@
 //! down everything that passed. Headers pass unchanged: a bearer token and
 //! impersonation reach the API server. Client certificates end at the proxy.
 //! Request bodies are read whole, answers are streamed.
+//!
+//! ```ignore
+//! let proxy = Proxy::before(bed).start().await;
+//! let gate = proxy.on(post("/apis/batch/**/jobs"), after(Fault::Hold));
+//! let running = home.kubeconfig(&proxy.kubeconfig(&user, None)).aicr(["snapshot"]).spawn();
+//! gate.committed().await;
+//! running.signal(Signal::INT);
+//! gate.release();
+//! ```
+//!
+//! It lives on the runtime of its test. Requests that a client sends at once
+//! arrive in no fixed order: a rule that is to hit one of them names it by path.
 
 mod action;
 mod case;
