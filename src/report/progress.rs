@@ -2,12 +2,13 @@
 
 use std::io::Write as _;
 use std::sync::mpsc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
+use indicatif::{ProgressBar, ProgressStyle};
 use tokio::sync::mpsc::UnboundedReceiver;
 
-use crate::agent::event::Event;
+use crate::agent::event::{Event, Phase};
 use crate::diagnose::evidence::Evidence;
 use crate::report::text::harmless;
 
@@ -16,6 +17,12 @@ const PATIENCE: Duration = Duration::from_secs(2);
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const LOG: Style = Style::new().dimmed();
+
+/// What the status line of a terminal shows before its text.
+const STATUS: &str = "{spinner} {elapsed} {wide_msg}";
+
+/// How often a terminal's status line moves.
+const TICK: Duration = Duration::from_millis(200);
 
 /// The thread that renders events.
 pub(crate) struct Progress {
@@ -27,12 +34,11 @@ impl Progress {
     pub(crate) fn start(mut events: UnboundedReceiver<Event>, quiet: bool) -> Self {
         let (finished, done) = mpsc::channel();
         std::thread::spawn(move || {
+            let mut screen = Screen::new(quiet);
             while let Some(event) = events.blocking_recv() {
-                if let Some(line) = line(&event, quiet) {
-                    // Nobody is left to be told that stderr is closed.
-                    let _ = writeln!(anstream::stderr().lock(), "{line}");
-                }
+                screen.show(&event);
             }
+            screen.status.finish_and_clear();
             let _ = finished.send(());
         });
         Self { done }
@@ -44,7 +50,55 @@ impl Progress {
     }
 }
 
-fn line(event: &Event, quiet: bool) -> Option<String> {
+/// Lines, and on a terminal a status line below them.
+struct Screen {
+    quiet: bool,
+    status: ProgressBar,
+    since: Instant,
+}
+
+impl Screen {
+    fn new(quiet: bool) -> Self {
+        let status = if quiet { ProgressBar::hidden() } else { ProgressBar::new_spinner() };
+        if let Ok(style) = ProgressStyle::with_template(STATUS) {
+            status.set_style(style);
+        }
+        Self { quiet, status, since: Instant::now() }
+    }
+
+    fn show(&mut self, event: &Event) {
+        match event {
+            Event::Phase(phase) => self.set_status(doing(*phase)),
+            Event::Waiting(text) => self.set_status(&harmless(text)),
+            _ => {}
+        }
+        let Some(line) = line(event, self.quiet, self.since.elapsed()) else { return };
+        self.status.suspend(|| {
+            // Nobody is left to be told that stderr is closed.
+            let _ = writeln!(anstream::stderr().lock(), "{line}");
+        });
+    }
+
+    fn set_status(&self, text: &str) {
+        self.status.set_message(text.replace('\n', " "));
+        if !self.quiet {
+            self.status.enable_steady_tick(TICK);
+        }
+    }
+}
+
+fn doing(phase: Phase) -> &'static str {
+    match phase {
+        Phase::Preflight => "checking what the run needs",
+        Phase::Deploy => "creating the run's objects",
+        Phase::Wait => "waiting for the agent",
+        Phase::Fetch => "reading the document",
+        Phase::Deliver => "handing the document over",
+        Phase::Cleanup => "deleting what the run created",
+    }
+}
+
+fn line(event: &Event, quiet: bool, elapsed: Duration) -> Option<String> {
     if let Event::Warning(text) = event {
         return Some(format!("{WARNING}warning:{WARNING:#} {}", harmless(text)));
     }
@@ -58,7 +112,7 @@ fn line(event: &Event, quiet: bool) -> Option<String> {
         Event::Started { run_id, namespace, .. } => Some(format!("run {run_id} in namespace {namespace}")),
         Event::Created { object, .. } => Some(format!("created {object}")),
         Event::Note(text) => Some(harmless(text).into_owned()),
-        Event::Waiting(text) => Some(format!("waiting: {}", harmless(text))),
+        Event::Waiting(text) => Some(format!("waiting ({}s): {}", elapsed.as_secs(), harmless(text))),
         Event::Log(line) => Some(format!("{LOG}agent |{LOG:#} {}", harmless(&line.text))),
         Event::Phase(_) | Event::Warning(_) | Event::Evidence(_) => None,
     }
