@@ -67,6 +67,17 @@ impl Invalid {
     pub(crate) fn new(input: impl Into<String>, value: impl Into<String>, rule: impl Into<String>) -> Self {
         Self { input: input.into(), value: value.into(), rule: rule.into() }
     }
+
+    /// The flag or field.
+    #[must_use]
+    pub fn input(&self) -> &str {
+        &self.input
+    }
+
+    /// The same, said of another flag or field.
+    pub(crate) fn of(self, input: String) -> Self {
+        Self { input, ..self }
+    }
 }
 
 /// A call to the API server that did not give what it was made for.

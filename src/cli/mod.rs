@@ -1,7 +1,9 @@
 //! The command line: parses, routes to one file a subcommand, and turns what comes back into an exit code.
 
+mod config_file;
 mod confirm;
 pub(crate) mod connection;
+mod request;
 mod roles;
 mod run;
 mod signals;
@@ -15,7 +17,8 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anstyle::{AnsiColor, Style};
-use clap::{Parser, Subcommand};
+use clap::builder::{BoolishValueParser, ValueParser};
+use clap::{Arg, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
@@ -57,7 +60,8 @@ enum Command {
 
 /// Runs the command line.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let cli = match Cli::try_parse_from(arguments) {
+    let parsed = as_kubectl(Cli::command()).try_get_matches_from(arguments);
+    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // A closed stdout or stderr changes nothing about what was asked for.
         Err(error) => {
@@ -75,11 +79,25 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
 }
 
+/// Has switches take `=true` and `=false`, as kubectl's do.
+fn as_kubectl(command: clap::Command) -> clap::Command {
+    let is_switch = |arg: &Arg| arg.get_value_parser().type_id() == ValueParser::bool().type_id();
+    let command = command.mut_args(|arg| {
+        if is_switch(&arg) && arg.get_action().takes_values() {
+            let arg = arg.num_args(0..=1).require_equals(true).default_missing_value("true");
+            arg.value_parser(BoolishValueParser::new()).value_name("BOOL").hide_possible_values(true)
+        } else {
+            arg
+        }
+    });
+    command.mut_subcommands(as_kubectl)
+}
+
 async fn run(cli: Cli) -> Result<(), Error> {
     let flags = ConnectionFlags::from(cli.connection);
     let environment = Environment::from_process();
     match cli.command {
-        Command::Snapshot(args) => run::snapshot(*args, &flags, &environment).await,
+        Command::Snapshot(args) => Box::pin(run::snapshot(*args, flags, &environment)).await,
         Command::Roles(args) => roles::run(args, kubeconfig::namespace(&flags, &environment)?).await,
     }
 }

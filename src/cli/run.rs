@@ -1,14 +1,15 @@
 //! `kubectl aicr snapshot`: one run from its request to its exit code.
 
-use std::path::Path;
 use std::pin::pin;
 use std::time::Duration;
 
 use crate::agent::cleanup::Removal;
 use crate::agent::deployer::Deployer;
 use crate::agent::event::Phase;
+use crate::cli::config_file;
+use crate::cli::request::{Destination, Request, STDOUT};
 use crate::cli::signals::Signals;
-use crate::cli::snapshot::{Destination, Request, SnapshotArgs};
+use crate::cli::snapshot::SnapshotArgs;
 use crate::cli::state_dir;
 use crate::deliver;
 use crate::diagnose::evidence::Evidence;
@@ -23,25 +24,37 @@ use crate::report::summary;
 const UNBOUNDED: Duration = Duration::from_hours(24);
 
 /// One run, and its report whichever way it ends.
-pub(crate) async fn snapshot(args: SnapshotArgs, flags: &ConnectionFlags, env: &Environment) -> Result<(), Error> {
-    let path = args.report()?;
-    let mut report = RunReport::new();
-    report.output = Some(args.output().to_owned());
-    let mut evidence = None;
-    let outcome = async {
-        let request = Request::new(args)?;
-        let connection = kubeconfig::connect(flags, env).await?;
-        run(request, connection, &mut report, &mut evidence).await
+pub(crate) async fn snapshot(args: SnapshotArgs, flags: ConnectionFlags, env: &Environment) -> Result<(), Error> {
+    let path = args.report.clone();
+    if let Some(path) = &path {
+        deliver::check_destination("--report", path)?;
     }
-    .await;
+    let mut report = RunReport::new();
+    let mut evidence = None;
+    let outcome = prepare_and_run(args, flags, env, &mut report, &mut evidence).await;
     report.finish(&outcome, evidence);
-    let written = path.map_or(Ok(()), |path: std::path::PathBuf| write_report(&path, &report));
+    let written = path.map_or(Ok(()), |path| deliver::to_file(&path, report.json().as_bytes()));
     // What went wrong with the run matters more than what went wrong with its report.
     outcome.and(written)
 }
 
-fn write_report(path: &Path, report: &RunReport) -> Result<(), Error> {
-    deliver::to_file(path, report.json().as_bytes())
+/// From flags and configuration file to a connection, and then to a run.
+async fn prepare_and_run(
+    mut args: SnapshotArgs,
+    mut flags: ConnectionFlags,
+    env: &Environment,
+    report: &mut RunReport,
+    evidence: &mut Option<Evidence>,
+) -> Result<(), Error> {
+    if let Some(path) = &args.config {
+        let file = config_file::read(path)?;
+        args = args.or(file.args);
+        flags.namespace = flags.namespace.filter(|namespace| !namespace.is_empty()).or(file.namespace);
+    }
+    report.output = Some(args.output.clone().unwrap_or_else(|| STDOUT.to_owned()));
+    let request = Request::new(args)?;
+    let connection = kubeconfig::connect(&flags, env).await?;
+    run(request, connection, report, evidence).await
 }
 
 /// Runs the agent, hands the document over, cleans up, and shows what became of every object.
