@@ -115,7 +115,11 @@ pub(crate) fn read(path: &Path) -> Result<FromFile, Invalid> {
 }
 
 fn parse(text: &str) -> Result<FromFile, String> {
-    let document: Document = serde_saphyr::from_str(text).map_err(|error| error.to_string())?;
+    let document: Document = serde_saphyr::from_str(text).map_err(|error| {
+        // The first line says all; a drawing of the place follows.
+        let text = error.to_string();
+        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
+    })?;
     if document.kind.as_deref() != Some(KIND) {
         return Err(format!("its kind must be {KIND}"));
     }

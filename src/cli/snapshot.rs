@@ -6,6 +6,8 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::agent::config;
+
 /// What `snapshot` takes beside the connection flags.
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SnapshotArgs {
@@ -22,8 +24,10 @@ pub(crate) struct SnapshotArgs {
     #[arg(long, value_name = "FILE", help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
 
-    /// The agent's image
-    #[arg(long, allow_hyphen_values = true, value_name = "IMAGE", help_heading = "Agent")]
+    #[arg(
+        long, allow_hyphen_values = true, value_name = "IMAGE", help_heading = "Agent",
+        help = format!("The agent's image [default: {}]", config::DEFAULT_IMAGE)
+    )]
     pub(crate) image: Option<String>,
     /// Secret to pull the image with; may be repeated
     #[arg(long, value_name = "NAME", help_heading = "Agent")]
