@@ -132,6 +132,10 @@ impl Cluster {
         let action = format!("delete {object}");
         let answer = self.repeated(&action, deadline, || api.delete(&object.name, &parameters)).await;
         let conflict = match answer {
+            // Some kinds, as ServiceAccounts, answer with the object as it was before it went.
+            Ok(either::Either::Left(last)) if last.metadata.deletion_timestamp.is_none() => {
+                return Ok(Deletion::Deleted);
+            }
             Ok(either::Either::Left(_)) => return Ok(Deletion::Terminating),
             Ok(either::Either::Right(_)) => return Ok(Deletion::Deleted),
             Err(error) if error.is_not_found() => return Ok(Deletion::Gone),
