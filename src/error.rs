@@ -4,6 +4,7 @@ use std::fmt;
 use std::time::Duration;
 
 use crate::agent::object::ObjectRef;
+use crate::agent::preflight::report::Report;
 use crate::agent::run_id::RunId;
 use crate::kubeconfig::{self, Diagnosis, DiagnosisKind};
 
@@ -230,6 +231,9 @@ pub enum Error {
     /// Something that was named does not exist.
     #[error("{0}")]
     NotFound(String),
+    /// The checks before the run found something that has to change. Nothing was written.
+    #[error("{0}")]
+    Preflight(Box<Report>),
     /// A call failed.
     #[error(transparent)]
     Api(#[from] ApiError),
@@ -318,6 +322,7 @@ impl Error {
             Self::Connection(error) if error.is_unauthenticated() => exit::NOT_PERMITTED,
             Self::Invalid(_) | Self::Connection(_) | Self::Declined(_) => exit::INVALID,
             Self::NotFound(_) => exit::NOT_FOUND,
+            Self::Preflight(report) => report.exit_code(),
             Self::Api(error) => error.exit_code(),
             Self::TimedOut { .. } => exit::TIMED_OUT,
             Self::JobFailed { .. } => exit::JOB_FAILED,

@@ -60,14 +60,22 @@ impl Cluster {
     /// Creates an object, once: a repeated create would meet its own first attempt and report it as someone else's.
     /// The server is told to give up in time, so that a lost create cannot commit much later (R31).
     /// RBAC: `create` on the kind.
-    pub(crate) async fn create(
+    pub(crate) async fn create(&self, manifest: &Manifest) -> Result<PartialObjectMeta<DynamicObject>, ApiError> {
+        let action = format!("create {}", manifest.object);
+        let request = self.create_request(manifest, false).map_err(|error| ApiError::new(&action, error))?;
+        self.bounded(&action, self.client.request(request)).await
+    }
+
+    /// Asks what the server would say to a create. Nothing is written, so this may be repeated.
+    /// RBAC: `create` on the kind.
+    pub(crate) async fn dry_run(
         &self,
         manifest: &Manifest,
-        dry_run: bool,
+        deadline: Instant,
     ) -> Result<PartialObjectMeta<DynamicObject>, ApiError> {
-        let action = format!("create {}", manifest.object);
-        let request = self.create_request(manifest, dry_run).map_err(|error| ApiError::new(&action, error))?;
-        self.bounded(&action, self.client.request(request)).await
+        let action = format!("try to create {}", manifest.object);
+        let send = async || self.client.request(self.create_request(manifest, true)?).await;
+        self.repeated(&action, deadline, send).await
     }
 
     fn create_request(&self, manifest: &Manifest, dry_run: bool) -> Result<http::Request<Vec<u8>>, kube::Error> {

@@ -17,6 +17,7 @@ use crate::agent::created_set::{CreatedSet, Uid};
 use crate::agent::event::{Event, Events, Phase};
 use crate::agent::manifests::{self, Account, Identity, Manifest, Names, Plan};
 use crate::agent::object::{Kind, ObjectRef};
+use crate::agent::preflight::{self, Cleared};
 use crate::agent::run_id::{self, InvocationId, RunId};
 use crate::agent::wait::{Wait, Watches};
 use crate::agent::{fetch, namespace};
@@ -160,10 +161,12 @@ impl Deployer {
     /// Checks what can be checked, then creates the run's objects, the Job last (R6–R10).
     ///
     /// RBAC: `get` on the Namespace where it can be had (`create` or `patch` where it is absent or unlabelled);
-    /// `create` on serviceaccounts, roles, rolebindings, clusterroles, clusterrolebindings and jobs.
+    /// `create` on serviceaccounts, roles, rolebindings, clusterroles, clusterrolebindings and jobs. What else a run
+    /// needs is asked for before anything is created.
     ///
     /// # Errors
-    /// [`Error::RunIdInUse`] if an object of that name exists; [`Error::Api`] if the server refuses;
+    /// [`Error::Preflight`] with everything that has to change, before anything is written; [`Error::RunIdInUse`] if an
+    /// object of that name exists; [`Error::Api`] if the server refuses;
     /// [`Error::TimedOut`] past the deadline. What was created stays recorded for [`Deployer::cleanup`].
     pub async fn deploy(&self) -> Result<(), Error> {
         self.events.emit(Event::Started {
@@ -173,22 +176,23 @@ impl Deployer {
         });
         self.enter(Phase::Preflight);
         let preflight_deadline = Instant::now() + PREFLIGHT_PATIENCE;
-        let (state, cluster_uid) = tokio::join!(
-            namespace::read(&self.cluster, &self.config.namespace, preflight_deadline),
+        let (cleared, cluster_uid) = tokio::join!(
+            preflight::run(&self.cluster, &self.config, &self.names, &self.identity, preflight_deadline, &self.events),
             namespace::cluster_uid(&self.cluster, preflight_deadline),
         );
-        let state = state?;
-        let account = self.account.get_or_init(|| Account::Owned { name: self.names.account.clone() });
         if let Some(uid) = cluster_uid {
             self.cluster_uid.get_or_init(|| uid);
         }
+        let Cleared { account, namespace, node_selector } = cleared?;
+        let account = self.account.get_or_init(|| account);
+        let config = Config { node_selector, ..self.config.clone() };
         self.keep_on_disk();
 
         let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
         self.enter(Phase::Deploy);
         let create = async {
-            namespace::ensure(&self.cluster, &self.config.namespace, &state, deadline, &self.events).await?;
-            let plan = Plan::new(&self.config, &self.identity, &self.names, account);
+            namespace::ensure(&self.cluster, &self.config.namespace, &namespace, deadline, &self.events).await?;
+            let plan = Plan::new(&config, &self.identity, &self.names, account);
             self.create_together(plan.grants).await?;
             self.create_together(plan.bindings).await?;
             // The watches open beside the Job's create: what happens from its first moment is seen.
@@ -347,7 +351,7 @@ async fn create(
     run_id: RunId,
 ) -> Result<(), Error> {
     let object = &manifest.object;
-    match cluster.create(manifest, false).await {
+    match cluster.create(manifest).await {
         Ok(live) => {
             // Without a UID the entry stays unproven, and cleanup has to look.
             if let Some(uid) = Uid::new(live.metadata.uid.unwrap_or_default()) {

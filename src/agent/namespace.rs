@@ -1,8 +1,9 @@
 //! The run's Namespace: ensured, never run-owned (R7).
 
 use k8s_openapi::api::core::v1::Namespace;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use kube::Api;
-use kube::api::{Patch, PatchParams, ResourceExt as _};
+use kube::api::{Patch, PatchParams};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -29,21 +30,15 @@ pub(crate) enum State {
     Unreadable,
 }
 
-/// Reads the Namespace. RBAC: `get` on namespaces, where it can be had.
-pub(crate) async fn read(cluster: &Cluster, name: &str, deadline: Instant) -> Result<State, ApiError> {
-    let live = match cluster.metadata(&object(name), deadline).await {
-        Ok(live) => live,
-        Err(error) if error.is_forbidden() => return Ok(State::Unreadable),
-        Err(error) => return Err(error),
-    };
-    Ok(match live {
-        None => State::Absent,
-        Some(live) => match live.labels().get(MANAGED_BY).map(String::as_str) {
-            Some(AICR) => State::Ready,
-            Some(other) => State::ManagedBy(other.to_owned()),
-            None => State::Unlabelled,
-        },
-    })
+impl State {
+    /// The state of a Namespace that exists.
+    pub(crate) fn of(live: &ObjectMeta) -> Self {
+        match live.labels.as_ref().and_then(|labels| labels.get(MANAGED_BY)).map(String::as_str) {
+            Some(AICR) => Self::Ready,
+            Some(other) => Self::ManagedBy(other.to_owned()),
+            None => Self::Unlabelled,
+        }
+    }
 }
 
 /// What tells this cluster from every other (R36): the UID of its `kube-system` Namespace, where that may be read.
@@ -80,7 +75,7 @@ pub(crate) async fn ensure(
             events.note(format!("namespace {name} now has the label {MANAGED_BY}={AICR}"));
             Ok(())
         }
-        State::Absent => match cluster.create(&manifest(name), false).await {
+        State::Absent => match cluster.create(&manifest(name)).await {
             Ok(_) => {
                 events.note(format!("namespace {name} created; it is kept after the run"));
                 Ok(())

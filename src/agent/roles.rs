@@ -73,9 +73,12 @@ pub fn service_account_role_manifests(options: &RoleOptions) -> Result<Vec<RoleM
     // A namespace holds no dot, so the pair stays apart; names of runs end in hex digits.
     let cluster_name = format!("aicr-agent-{namespace}.{account}-rbac");
     let files = [
-        ("01-role.yaml", manifests::role(namespace, &name, &labels, rules::NAMESPACE)),
+        ("01-role.yaml", manifests::role(namespace, &name, &labels, rules::NAMESPACE.iter().map(Rule::policy))),
         ("02-rolebinding.yaml", manifests::role_binding(namespace, &name, &labels, &subject)),
-        ("03-clusterrole.yaml", manifests::cluster_role(&cluster_name, &labels, rules::cluster(*discover_network))),
+        (
+            "03-clusterrole.yaml",
+            manifests::cluster_role(&cluster_name, &labels, rules::cluster(*discover_network).map(Rule::policy)),
+        ),
         ("04-clusterrolebinding.yaml", manifests::cluster_role_binding(&cluster_name, &labels, &subject)),
     ];
     let objects = files.each_ref().map(|(_, manifest)| manifest.object.clone());

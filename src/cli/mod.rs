@@ -26,6 +26,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::cli::connection::ConnectionArgs;
 use crate::error::{Error, exit};
 use crate::kubeconfig::{self, ConnectionFlags, Environment};
+use crate::report::preflight;
 use crate::report::text::harmless;
 
 /// How long a thread that still writes to a stalled pipe may hold the process up.
@@ -106,7 +107,11 @@ async fn run(cli: Cli) -> Result<(), Error> {
 fn report(error: &Error) -> ExitCode {
     let mut stderr = anstream::stderr().lock();
     // A closed stderr leaves the exit code to speak.
-    let _ = writeln!(stderr, "{ERROR}error:{ERROR:#} {}", harmless(&error.to_string()));
+    let (said, details) = match error {
+        Error::Preflight(found) => (found.headline(), preflight::details(found)),
+        error => (error.to_string(), String::new()),
+    };
+    let _ = write!(stderr, "{ERROR}error:{ERROR:#} {}\n{details}", harmless(&said));
     if let Some(next) = error.next_step() {
         let _ = writeln!(stderr, "  next: {next}");
     }

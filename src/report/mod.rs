@@ -1,6 +1,7 @@
 //! The only place that makes text for people: tables, documents, cleaned lines.
 
 pub(crate) mod document;
+pub(crate) mod preflight;
 pub(crate) mod progress;
 pub(crate) mod run_report;
 pub(crate) mod summary;

@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use k8s_openapi::api::core::v1::ServiceAccount;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding, RoleRef, Subject};
+use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding, PolicyRule, Role, RoleBinding, RoleRef, Subject};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::agent::config::{Config, Output};
 use crate::agent::manifests::{Identity, Manifest, Names};
 use crate::agent::object::{Kind, ObjectRef};
+use crate::agent::rules::Rule;
 use crate::agent::{labels, rules};
 
 type Labels = BTreeMap<String, String>;
@@ -22,8 +23,8 @@ pub(super) fn of_run(config: &Config, identity: &Identity, names: &Names) -> (Ve
         ServiceAccount { metadata: metadata(Some(namespace), account, &labels), ..ServiceAccount::default() };
     let mut grants = vec![
         Manifest::new(ObjectRef::namespaced(Kind::ServiceAccount, namespace, account), &service_account),
-        role(namespace, account, &labels, rules::NAMESPACE),
-        cluster_role(&names.node_reader, &labels, rules::cluster(config.discover_network)),
+        role(namespace, account, &labels, rules::NAMESPACE.iter().map(Rule::policy)),
+        cluster_role(&names.node_reader, &labels, rules::cluster(config.discover_network).map(Rule::policy)),
     ];
     let mut bindings = vec![
         role_binding(namespace, account, &labels, &subject),
@@ -32,7 +33,7 @@ pub(super) fn of_run(config: &Config, identity: &Identity, names: &Names) -> (Ve
     if let Output::ConfigMap { namespace: elsewhere, .. } = &config.output
         && elsewhere != namespace
     {
-        grants.push(role(elsewhere, account, &labels, &[rules::CONFIG_MAPS]));
+        grants.push(role(elsewhere, account, &labels, [rules::CONFIG_MAPS.policy()]));
         bindings.push(role_binding(elsewhere, account, &labels, &subject));
     }
     (grants, bindings)
@@ -48,18 +49,20 @@ pub(crate) fn subject(namespace: &str, account: &str) -> Subject {
     }
 }
 
-pub(crate) fn role(namespace: &str, name: &str, labels: &Labels, rules: &[rules::Rule]) -> Manifest {
-    let role = Role {
-        metadata: metadata(Some(namespace), name, labels),
-        rules: Some(rules.iter().map(rules::Rule::policy).collect()),
-    };
+pub(crate) fn role(
+    namespace: &str,
+    name: &str,
+    labels: &Labels,
+    rules: impl IntoIterator<Item = PolicyRule>,
+) -> Manifest {
+    let role = Role { metadata: metadata(Some(namespace), name, labels), rules: Some(rules.into_iter().collect()) };
     Manifest::new(ObjectRef::namespaced(Kind::Role, namespace, name), &role)
 }
 
-pub(crate) fn cluster_role<'a>(name: &str, labels: &Labels, rules: impl Iterator<Item = &'a rules::Rule>) -> Manifest {
+pub(crate) fn cluster_role(name: &str, labels: &Labels, rules: impl IntoIterator<Item = PolicyRule>) -> Manifest {
     let role = ClusterRole {
         metadata: metadata(None, name, labels),
-        rules: Some(rules.map(rules::Rule::policy).collect()),
+        rules: Some(rules.into_iter().collect()),
         ..ClusterRole::default()
     };
     Manifest::new(ObjectRef::cluster(Kind::ClusterRole, name), &role)
