@@ -7,8 +7,10 @@ mod support;
 
 mod bed;
 mod cli;
+mod gate;
 mod input;
 mod kubectl;
 mod proxy;
 mod report;
+mod roles;
 mod snapshot;
