@@ -95,3 +95,71 @@ fn prepare(lead: &str, account: &PreparedAccount) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::agent::manifests;
+    use crate::agent::preflight::check::Scope;
+    use crate::agent::preflight::report::Problem;
+
+    fn check(who: Who, verb: &str, group: &str, resource: &str, needed_for: &str) -> Check {
+        Check {
+            who,
+            verb: verb.to_owned(),
+            group: group.to_owned(),
+            resource: resource.to_owned(),
+            scope: Scope::Namespace("gpu".to_owned()),
+            name: None,
+            needed_for: needed_for.to_owned(),
+        }
+    }
+
+    #[test]
+    fn r15_everything_that_has_to_change_is_shown_at_once_with_how() {
+        let caller = |verb, group, resource, needed_for| check(Who::Caller, verb, group, resource, needed_for);
+        let named = Check { name: Some("gpu".to_owned()), ..caller("patch", "", "namespaces", "label the namespace") };
+        let mut subject = manifests::subject("", "alice");
+        subject.kind = "User".to_owned();
+        let report = Report {
+            missing: vec![
+                caller("create", "batch", "jobs", "start the agent"),
+                caller("list", "batch", "jobs", "see the agent's Job end"),
+                caller("watch", "batch", "jobs", "see the agent's Job end"),
+                caller("get", "", "pods/log", "show the agent's log"),
+                named,
+            ],
+            problems: vec![Problem::PodSecurity { namespace: "gpu".to_owned(), profile: "restricted".to_owned() }],
+            warnings: vec!["something \u{1b}[31mred".to_owned()],
+            notes: vec!["worth knowing".to_owned()],
+            caller: Some(subject),
+            grant: vec![json!({ "kind": "Role" }), json!({ "kind": "RoleBinding" })],
+            account: Some(PreparedAccount {
+                namespace: "gpu".to_owned(),
+                name: "aicr-agent".to_owned(),
+                exists: false,
+                discover_network: true,
+            }),
+            ..Report::default()
+        };
+        insta::assert_snapshot!(format!("error: {}\n{}", report.headline(), details(&report)));
+    }
+
+    #[test]
+    fn r17_an_account_that_lacks_rules_gets_the_exact_command() {
+        let account = Who::Account { namespace: "gpu".to_owned(), name: "irsa-sa".to_owned() };
+        let report = Report {
+            missing: vec![check(account, "list", "apps", "daemonsets", "the agent reads the drivers")],
+            account: Some(PreparedAccount {
+                namespace: "gpu".to_owned(),
+                name: "irsa-sa".to_owned(),
+                exists: true,
+                discover_network: false,
+            }),
+            ..Report::default()
+        };
+        insta::assert_snapshot!(details(&report));
+    }
+}

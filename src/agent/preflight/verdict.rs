@@ -412,3 +412,6 @@ fn missing_output_namespace(namespace: &str) -> Problem {
 fn listed(checks: &[Check]) -> String {
     checks.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;
