@@ -96,11 +96,12 @@ impl Observed {
     }
 }
 
-/// When an event happened last. The server's times have whole seconds; within one, its versions grow.
-pub(super) fn order(event: &Event) -> (Option<Timestamp>, Option<u64>) {
-    (last_seen(event), event.resource_version().and_then(|version| version.parse().ok()))
+/// The order in which the server took events. Their times do not give it: some have whole seconds only.
+pub(super) fn order(event: &Event) -> (Option<u64>, Option<Timestamp>) {
+    (event.resource_version().and_then(|version| version.parse().ok()), last_seen(event))
 }
 
+/// When an event happened last.
 pub(super) fn last_seen(event: &Event) -> Option<Timestamp> {
     let series = event.series.as_ref().and_then(|series| series.last_observed_time.as_ref()).map(|time| time.0);
     let last = event.last_timestamp.as_ref().map(|time| time.0);

@@ -10,7 +10,7 @@ pub(crate) fn state(observed: &Observed) -> String {
     let Some(run) = &observed.job else { return "the Job has not been seen yet".to_owned() };
     let Some(one) = observed.newest_pod() else { return format!("{} has no pod yet", job::name(run)) };
     let name = pod::name(one);
-    let Some(node) = pod::node(one) else { return format!("{name} waits for a node") };
+    let Some(node) = pod::node(one) else { return format!("{name} has no node yet") };
     let agent = pod::containers(one).next().and_then(|agent| agent.state.as_ref());
     if agent.is_some_and(|agent| agent.running.is_some()) {
         return format!("the agent runs in {name} on node {node}");
@@ -45,7 +45,7 @@ mod tests {
         assert_eq!(state(&Observed::default()), "the Job has not been seen yet");
         for (pods, events, text) in [
             (vec![], vec![], "Job gpu/aicr-1 has no pod yet"),
-            (vec![pod("p", &[])], vec![], "Pod gpu/p waits for a node"),
+            (vec![pod("p", &[])], vec![], "Pod gpu/p has no node yet"),
             (vec![placed.clone()], vec![], "Pod gpu/p is being started on node node-1"),
             (vec![placed.clone()], vec![pulling.clone()], "Pod gpu/p on node node-1: Pulling image \"x:1\""),
             (vec![placed.clone()], vec![pulling, pulled], "Pod gpu/p is being started on node node-1"),

@@ -8,6 +8,7 @@ mod support;
 mod bed;
 mod cli;
 mod gate;
+mod diagnosis;
 mod input;
 mod kubectl;
 mod proxy;
