@@ -2,12 +2,13 @@
 //! of each. The run's own cleanup and `kubectl aicr cleanup` both end here.
 
 use std::fmt;
+use std::future::Future;
 use std::time::Duration;
 
 use futures::future::join_all;
 use kube::api::{DynamicObject, PartialObjectMeta, ResourceExt as _};
 use serde::{Deserialize, Serialize};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::agent::cluster::{Cluster, Deletion};
 use crate::agent::config::Keep;
@@ -153,7 +154,7 @@ struct Ours {
 /// Deletes what remains, until the deadline. The answer is in the order in which the objects were made.
 /// RBAC: `delete` on each kind; `get` where a create's answer was lost or a delete conflicts.
 pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant) -> Vec<Removal> {
-    let engine = Engine { cluster, identity: &remains.identity, deadline };
+    let engine = Engine { cluster, identity: &remains.identity, started: Instant::now(), deadline };
     let (kept, due): (Vec<&Entry>, Vec<&Entry>) = remains.entries.iter().partition(|entry| match remains.keep {
         Keep::Nothing => false,
         Keep::Job => entry.object.kind == Kind::Job,
@@ -228,17 +229,29 @@ impl Remains {
 struct Engine<'a> {
     cluster: &'a Cluster,
     identity: &'a Identity,
+    started: Instant,
     deadline: Instant,
 }
 
 impl Engine<'_> {
+    /// A call that may not outlast cleanup's deadline, whatever its own bounds are.
+    async fn in_time<T>(&self, action: &str, call: impl Future<Output = Result<T, ApiError>>) -> Result<T, ApiError> {
+        timeout_at(self.deadline, call).await.unwrap_or_else(|_| {
+            Err(ApiError { action: action.to_owned(), failure: Failure::NoAnswer(self.started.elapsed()) })
+        })
+    }
+
+    async fn live(&self, object: &ObjectRef) -> Result<Option<PartialObjectMeta<DynamicObject>>, ApiError> {
+        self.in_time(&format!("read {object}"), self.cluster.metadata(object, self.deadline)).await
+    }
+
     /// What an entry's claim is worth: a UID to delete, or what else became of the object.
     async fn prove(&self, entry: &Entry) -> Result<Ours, Removal> {
         let object = entry.object.clone();
         let uid = match &entry.claim {
             Claim::Confirmed { uid } => return Ok(Ours { object, uid: uid.clone() }),
             // The answer was lost: what stands there now must say itself that it is ours (R31).
-            Claim::Intended { .. } => match self.cluster.metadata(&object, self.deadline).await {
+            Claim::Intended { .. } => match self.live(&object).await {
                 Ok(None) => Err(Fate::Gone),
                 Ok(Some(live)) => self.prove_live(&live),
                 Err(error) => Err(Fate::Failed(error)),
@@ -259,7 +272,8 @@ impl Engine<'_> {
     }
 
     async fn delete(&self, ours: Ours) -> Removal {
-        let fate = match self.cluster.delete(&ours.object, &ours.uid, self.deadline).await {
+        let delete = self.cluster.delete(&ours.object, &ours.uid, self.deadline);
+        let fate = match self.in_time(&format!("delete {}", ours.object), delete).await {
             Ok(Deletion::Deleted) => Fate::Deleted,
             Ok(Deletion::Gone) => Fate::Gone,
             Ok(Deletion::Terminating) => Fate::StillTerminating,
@@ -270,7 +284,7 @@ impl Engine<'_> {
 
     /// Whether an object with this UID stands, as far as can be seen.
     async fn stands(&self, object: &ObjectRef, uid: &Uid) -> Result<bool, ApiError> {
-        let live = self.cluster.metadata(object, self.deadline).await?;
+        let live = self.live(object).await?;
         Ok(live.and_then(|live| live_uid(&live)).as_ref() == Some(uid))
     }
 
@@ -310,7 +324,7 @@ impl Staging<'_> {
     /// Looks at the name, and then whether the Job still stands. Gives what was found but cannot be proven.
     async fn look(&mut self) -> Option<Removal> {
         let refused = |fate| Some(Removal { object: self.object.clone(), uid: None, fate });
-        let live = match self.engine.cluster.metadata(self.object, self.engine.deadline).await {
+        let live = match self.engine.live(self.object).await {
             Ok(Some(live)) => live,
             Ok(None) => return None,
             Err(error) => return refused(Fate::Failed(error)),

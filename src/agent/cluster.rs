@@ -21,6 +21,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(100);
 /// Longest pause before a call is repeated.
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
+/// The longest that one attempt of a repeated call may take: a request that hangs must leave time for another.
+const LONGEST_ATTEMPT: Duration = Duration::from_secs(10);
+
 /// The longest that the API server lets a create wait, whatever the client asks for (its own default).
 const LONGEST_SERVER_TIMEOUT: Duration = Duration::from_mins(1);
 
@@ -171,10 +174,7 @@ impl Cluster {
         action: &str,
         call: impl Future<Output = Result<T, kube::Error>>,
     ) -> Result<T, ApiError> {
-        match timeout(self.request_timeout, call).await {
-            Ok(answer) => answer.map_err(|error| ApiError::new(action, error)),
-            Err(_) => Err(ApiError { action: action.to_owned(), failure: Failure::NoAnswer(self.request_timeout) }),
-        }
+        bounded(action, self.request_timeout, call).await
     }
 
     /// A call that may be made more than once: repeated with growing pauses while its failure may pass, until the
@@ -189,8 +189,9 @@ impl Cluster {
         F: Future<Output = Result<T, kube::Error>>,
     {
         let mut pause = Pause::default();
+        let bound = self.request_timeout.min(LONGEST_ATTEMPT);
         loop {
-            let error = match self.bounded(action, call()).await {
+            let error = match bounded(action, bound, call()).await {
                 Ok(answer) => return Ok(answer),
                 Err(error) => error,
             };
@@ -201,6 +202,17 @@ impl Cluster {
             tracing::debug!(%error, ?wait, "call failed, repeating it");
             sleep(wait).await;
         }
+    }
+}
+
+async fn bounded<T>(
+    action: &str,
+    bound: Duration,
+    call: impl Future<Output = Result<T, kube::Error>>,
+) -> Result<T, ApiError> {
+    match timeout(bound, call).await {
+        Ok(answer) => answer.map_err(|error| ApiError::new(action, error)),
+        Err(_) => Err(ApiError { action: action.to_owned(), failure: Failure::NoAnswer(bound) }),
     }
 }
 
