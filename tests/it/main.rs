@@ -7,8 +7,8 @@ mod support;
 
 mod bed;
 mod cli;
-mod gate;
 mod diagnosis;
+mod gate;
 mod input;
 mod kubectl;
 mod proxy;
