@@ -2,6 +2,7 @@
 
 use std::{
     io::{BufRead, BufReader},
+    path::Path,
     process::{Command, Stdio},
     time::Duration,
 };
@@ -292,16 +293,27 @@ async fn a_revoked_token_and_a_service_accounts_token_are_told_apart() {
 }
 
 #[tokio::test]
-async fn a_private_bed_survives_its_api_server_and_takes_more_nodes() {
+async fn a_private_bed_survives_an_outage_of_its_api_server_and_takes_more_nodes() {
     let bed = Bed::private().await;
     let client = bed.admin_client().await;
+    let namespace = bed.namespace("bed").await.name;
+    let account = format!("system:serviceaccount:{namespace}:default");
+    bed.grant(&bed.user(&account, &[]), None, &everything()).await;
+    let jobs = Api::<Job>::namespaced(client.clone(), &namespace);
+    jobs.create(&PostParams::default(), &job(&namespace, "slow-1s")).await.unwrap();
+    until("the agent to read", async || {
+        let pods = Api::<Pod>::namespaced(client.clone(), &namespace).list(&ListParams::default()).await.unwrap();
+        pods.items.first()?.status.clone()?.container_statuses?.pop()?.state?.running
+    })
+    .await;
     bed.stop_apiserver();
     assert!(client.apiserver_version().await.is_err());
+    tokio::time::sleep(Duration::from_secs(2)).await;
     bed.start_apiserver().await;
+    until("the job to complete", async || jobs.get("agent").await.unwrap().status?.completion_time).await;
 
     let spec = NodeSpec::new("gpu-1").label("nvidia.com/gpu.present", "true").taint("nvidia.com/gpu", "", "NoSchedule");
     bed.add_node(&spec).await;
-    let namespace = bed.namespace("bed").await.name;
     let pod = json!({
         "metadata": { "name": "on-a-gpu" },
         "spec": {
@@ -320,19 +332,19 @@ async fn a_private_bed_survives_its_api_server_and_takes_more_nodes() {
     .await;
 }
 
-/// A child process of the test below, which kills it.
-#[tokio::test]
-#[ignore = "runs until it is killed"]
-async fn hold_a_bed() {
-    let bed = Bed::private().await;
-    println!("bed={}", bed.dir().display());
-    std::future::pending::<()>().await;
-}
+/// Tells a child process of the test below what it is.
+const HOLDS_A_BED: &str = "KUBECTL_AICR_TEST_HOLDS_A_BED";
 
-#[test]
-fn nothing_outlives_a_killed_test_process() {
+#[tokio::test]
+async fn nothing_outlives_a_killed_test_process() {
+    if std::env::var_os(HOLDS_A_BED).is_some() {
+        let bed = Bed::private().await;
+        println!("bed={}", bed.dir().display());
+        return std::future::pending().await;
+    }
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["bed::hold_a_bed", "--exact", "--ignored", "--nocapture"])
+        .args(["bed::nothing_outlives_a_killed_test_process", "--exact", "--nocapture"])
+        .env(HOLDS_A_BED, "")
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
         .spawn()
@@ -346,11 +358,5 @@ fn nothing_outlives_a_killed_test_process() {
     assert!(processes() >= 4, "the control plane does not run");
     child.kill().unwrap();
     child.wait().unwrap();
-    for _ in 0..600 {
-        if processes() == 0 && !std::path::Path::new(&dir).exists() {
-            return;
-        }
-        std::thread::sleep(Duration::from_millis(100));
-    }
-    panic!("{} processes are left, directory {dir}", processes());
+    until("everything to go", async || (processes() == 0 && !Path::new(&dir).exists()).then_some(())).await;
 }

@@ -1,6 +1,7 @@
 //! The test bed: a control plane, the double of its nodes, and its users.
 
 use std::{
+    ops::Deref,
     path::Path,
     sync::{Arc, LazyLock},
 };
@@ -10,7 +11,11 @@ use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use k8s_openapi::api::{authentication::v1::TokenRequest, rbac::v1::PolicyRule};
 use kube::Client;
-use tokio::{runtime::Runtime, sync::OnceCell, task::JoinHandle};
+use tokio::{
+    runtime::Runtime,
+    sync::{OnceCell, Semaphore, SemaphorePermit},
+    task::JoinHandle,
+};
 
 use super::{
     control_plane::ControlPlane,
@@ -35,6 +40,20 @@ pub(crate) struct Bed {
     _server: Server,
 }
 
+/// A bed that ends with this value.
+pub(crate) struct Private {
+    bed: Bed,
+    _room: SemaphorePermit<'static>,
+}
+
+impl Deref for Private {
+    type Target = Bed;
+
+    fn deref(&self) -> &Bed {
+        &self.bed
+    }
+}
+
 /// The node that every bed has. It shows no GPU label (R25).
 pub(crate) const NODE: &str = "worker-1";
 
@@ -56,10 +75,13 @@ impl Bed {
     }
 
     /// A bed of one's own, for tests that stop its API server or change what
-    /// concerns the whole cluster. It takes some seconds.
-    pub(crate) async fn private() -> Self {
+    /// concerns the whole cluster. It takes some seconds, and memory: two at a
+    /// time exist, so no test may hold two.
+    pub(crate) async fn private() -> Private {
+        static ROOM: Semaphore = Semaphore::const_new(2);
+        let room = ROOM.acquire().await.expect("never closed");
         match Self::start().await {
-            Ok(bed) => bed,
+            Ok(bed) => Private { bed, _room: room },
             Err(failed) => std::panic::resume_unwind(failed.into_panic()),
         }
     }

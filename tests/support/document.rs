@@ -144,3 +144,41 @@ const OPERATING_SYSTEM: &str = "  - type: OS
 fn fnv(text: &str) -> u64 {
     text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::Value;
+
+    use super::*;
+
+    fn document(size: usize, gpu: bool) -> String {
+        Document { node: "worker-1", seed: "run", size, gpu }.yaml()
+    }
+
+    #[test]
+    fn a_document_has_the_shape_of_r26_and_the_size_asked_for() {
+        for size in [15 * 1024, 1024 * 1024] {
+            let text = document(size, true);
+            assert!(text.len() <= size && text.len() > size - 100, "{}", text.len());
+            let document: Value = serde_saphyr::from_str(&text).unwrap();
+            assert_eq!(document["kind"], "Snapshot");
+            for measurement in document["measurements"].as_array().unwrap() {
+                assert!(measurement["type"].is_string());
+                for subtype in measurement["subtypes"].as_array().unwrap() {
+                    assert!(subtype["subtype"].is_string());
+                    assert!(subtype["data"].as_object().unwrap().values().all(|value| !value.is_object()));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn equal_runs_give_equal_bytes_and_others_do_not() {
+        assert_eq!(document(15 * 1024, true), document(15 * 1024, true));
+        assert_ne!(
+            document(15 * 1024, true),
+            Document { node: "worker-1", seed: "other", size: 15 * 1024, gpu: true }.yaml()
+        );
+        assert!(!document(15 * 1024, false).contains("type: GPU"));
+    }
+}

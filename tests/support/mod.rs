@@ -12,6 +12,7 @@ pub(crate) mod namespace;
 pub(crate) mod node;
 pub(crate) mod pki;
 mod process;
+mod programs;
 pub(crate) mod proxy;
 mod rbac;
 pub(crate) mod scene;

@@ -206,7 +206,60 @@ fn is_reference(image: &str) -> bool {
     let tag_fits = |tag: &str| !tag.is_empty() && tag.chars().all(|c| c.is_ascii_alphanumeric() || "_.-".contains(c));
     let part_fits = |part: &str| {
         part.starts_with(|c: char| c.is_ascii_lowercase() || c.is_ascii_digit())
-            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-:".contains(c))
+            && part.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || "._-".contains(c))
     };
-    path.split('/').all(part_fits) && tag.is_none_or(tag_fits)
+    // Before the first slash, a registry may have a port.
+    let registry_fits = |registry: &str| {
+        let (host, port) = registry.split_once(':').unwrap_or((registry, "0"));
+        part_fits(host) && port.parse::<u16>().is_ok()
+    };
+    let (registry, path) = match path.split_once('/') {
+        Some((registry, path)) => (Some(registry), path),
+        None => (None, path),
+    };
+    registry.is_none_or(registry_fits) && path.split('/').all(part_fits) && tag.is_none_or(tag_fits)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn script(image: &str) -> Script {
+        Script::of_image(image).unwrap()
+    }
+
+    #[test]
+    fn words_add_up_and_the_last_of_contradicting_ones_counts() {
+        let script = script("registry.test/aicr:startup-1s_logs-3_slow-300ms_fail-7_document_big-1MiB");
+        assert_eq!(script.start, Start::After(Duration::from_secs(1)));
+        let pause = Step::Sleep(Duration::from_millis(300));
+        assert_eq!(script.steps, [Step::Lines { count: 3, pause: Duration::ZERO }, pause]);
+        assert_eq!(script.write, Some(Content::Document { size: 1_048_576, gpu: true }));
+        assert_eq!(script.end, End::Exit(7));
+    }
+
+    #[test]
+    fn any_other_image_is_the_agents() {
+        let agent = script("registry.test/aicr:success");
+        for image in ["ghcr.io/nvidia/aicr:v1.1.2", "registry.test/aicr:success@sha256:00", "localhost:5000/aicr"] {
+            assert_eq!(script(image), agent, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_slip_in_a_word_is_an_error() {
+        for tag in ["sucess", "slow-5", "fail-x", "drip-3", "big-1MB", "fail__oom"] {
+            let image = format!("registry.test/aicr:{tag}");
+            assert!(Script::of_image(&image).is_err(), "{tag}");
+        }
+    }
+
+    #[test]
+    fn images_that_no_runtime_takes_are_told_from_others() {
+        for image in
+            ["registry.test/AICR:success", "registry.test//aicr", "registry.test/aicr:", "a b", "aicr:x:y/z", "/aicr"]
+        {
+            assert_eq!(script(image).start, Start::InvalidImageName, "{image}");
+        }
+    }
 }

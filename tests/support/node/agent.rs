@@ -18,7 +18,7 @@ use kube::{
 };
 use tokio::time::{Instant, sleep};
 
-use super::Cluster;
+use super::{Cluster, token};
 use crate::support::{
     document::Document,
     kubeconfig::{User, client, kubeconfig},
@@ -63,7 +63,10 @@ const DISCOVERY: &[(&str, &[&str], &[&str])] = &[
 
 /// How long the agent puts up with a refusal: grants reach the API server's
 /// authorizer a little after they were written.
-const GRANTS_TAKE_EFFECT: Duration = Duration::from_secs(3);
+const GRANTS_TAKE_EFFECT: Duration = Duration::from_secs(5);
+
+/// How long it puts up with an API server that is away.
+const OUTAGE: Duration = Duration::from_mins(1);
 
 /// The agent in one container. Its errors are lines for the container's log.
 pub(super) struct Agent {
@@ -102,7 +105,7 @@ impl Agent {
         for path in READS {
             let path = path.replace("/NS/", &format!("/{}/", self.namespace));
             let path = path.replace("/POD", &format!("/{}", self.pod)).replace("/NODE", &format!("/{}", self.node));
-            let patience = Patience::new(&path);
+            let mut patience = Patience::new(&path);
             while let Err(e) = self.get(&path).await {
                 patience.endure(e).await?;
             }
@@ -150,7 +153,7 @@ impl Agent {
         let api = Api::<ConfigMap>::namespaced(self.client.clone(), namespace);
         let apply = PatchParams::apply("aicr").force();
         let what = format!("configmap {namespace}/{name}");
-        let patience = Patience::new(&what);
+        let mut patience = Patience::new(&what);
         while let Err(e) = api.patch(name, &apply, &Patch::Apply(&config_map)).await {
             patience.endure(e).await?;
         }
@@ -194,22 +197,27 @@ impl Agent {
 /// How long the agent repeats a call whose failure may heal.
 struct Patience<'a> {
     what: &'a str,
-    since: Instant,
+    away: Option<Instant>,
+    refused: Option<Instant>,
 }
 
 impl<'a> Patience<'a> {
     fn new(what: &'a str) -> Self {
-        Self { what, since: Instant::now() }
+        Self { what, away: None, refused: None }
     }
 
     /// Pauses before the next attempt, or gives up.
-    async fn endure(&self, error: kube::Error) -> Result<(), String> {
-        let (limit, cause) = match error {
-            kube::Error::Api(status) if status.code == 403 => (GRANTS_TAKE_EFFECT, status.message),
-            kube::Error::Api(status) if status.code < 500 => (Duration::ZERO, status.message),
-            away => (Duration::from_mins(1), away.to_string()),
+    async fn endure(&mut self, error: kube::Error) -> Result<(), String> {
+        let (limit, since, cause) = match error {
+            kube::Error::Api(status) if status.code == 403 => (GRANTS_TAKE_EFFECT, &mut self.refused, status.message),
+            // A token that was valid: the API server is starting and knows no accounts yet.
+            kube::Error::Api(status) if status.code == 401 => (OUTAGE, &mut self.away, status.message),
+            kube::Error::Api(status) if status.code < 500 && status.code != 429 => {
+                return Err(format!("error: {}: {}", self.what, status.message));
+            }
+            away => (OUTAGE, &mut self.away, away.to_string()),
         };
-        if self.since.elapsed() >= limit {
+        if since.get_or_insert_with(Instant::now).elapsed() > limit {
             return Err(format!("error: {}: {cause}", self.what));
         }
         sleep(Duration::from_millis(100)).await;
@@ -232,7 +240,13 @@ async fn as_service_account(cluster: &Cluster, pod: &Pod) -> Result<Client, Stri
         }),
         ..TokenRequest::default()
     };
-    let token = cluster.token(&pod.namespace().unwrap_or_default(), &account, &request).await?;
+    let mut patience = Patience::new("a token of the pod's service account");
+    let token = loop {
+        match token(&cluster.client, &pod.namespace().unwrap_or_default(), &account, &request).await {
+            Ok(token) => break token,
+            Err(e) => patience.endure(e).await?,
+        }
+    };
     let user = User::with_token(&account, &token);
     Ok(client(&kubeconfig(&cluster.server, &cluster.ca, &user, None)).await)
 }

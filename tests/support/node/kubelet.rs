@@ -98,9 +98,14 @@ impl Kubelet {
             let task = tokio::spawn(live(Arc::clone(&self.cluster), Arc::clone(&pod), receiver)).abort_handle();
             Worker { pod, deletion, task }
         });
-        if grace.is_some() {
-            worker.deletion.send_replace(grace);
-        }
+        // Only a change counts: each status on the way would begin the grace period anew.
+        worker.deletion.send_if_modified(|known| {
+            let changed = grace.is_some() && *known != grace;
+            if changed {
+                *known = grace;
+            }
+            changed
+        });
     }
 
     fn forget(&mut self, uid: &str) {

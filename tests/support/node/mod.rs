@@ -154,12 +154,6 @@ impl Cluster {
     fn documents(&self) -> std::sync::MutexGuard<'_, HashMap<(String, String), String>> {
         self.documents.lock().unwrap_or_else(PoisonError::into_inner)
     }
-
-    async fn token(&self, namespace: &str, account: &str, request: &TokenRequest) -> Result<String, String> {
-        token(&self.client, namespace, account, request)
-            .await
-            .map_err(|e| format!("error: no token for serviceaccount {namespace}/{account}: {e}"))
-    }
 }
 
 /// A token of a `ServiceAccount`.
