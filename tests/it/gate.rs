@@ -1,5 +1,6 @@
 //! The gate: everything is checked before anything is written (R11, R15–R19).
 
+mod accounts;
 mod minimal;
 mod surroundings;
 
@@ -60,17 +61,17 @@ impl Case {
 
     /// `snapshot` as a user.
     fn snapshot(&self, user: &User) -> Invocation {
-        self.snapshot_by(&self.bed.kubeconfig(user, Some(self.name())))
+        snapshot_by(&self.bed.kubeconfig(user, Some(self.name())))
     }
 
     /// `snapshot` as a user, with all requests passing the proxy.
     fn snapshot_through(&self, proxy: &Proxy, user: &User) -> Invocation {
-        self.snapshot_by(&proxy.kubeconfig(user, Some(self.name())))
+        snapshot_by(&proxy.kubeconfig(user, Some(self.name())))
     }
+}
 
-    fn snapshot_by(&self, kubeconfig: &str) -> Invocation {
-        Home::new().kubeconfig(kubeconfig).aicr(["snapshot", "--image", "registry.test/aicr:success"])
-    }
+fn snapshot_by(kubeconfig: &str) -> Invocation {
+    Home::new().kubeconfig(kubeconfig).aicr(["snapshot", "--image", "registry.test/aicr:success"])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
