@@ -56,6 +56,8 @@ pub struct Deployer {
     evidence: Mutex<Option<Evidence>>,
     phases: Mutex<Vec<(Phase, Instant)>>,
     account: OnceLock<Account>,
+    /// When the Job was created, by the server's clock.
+    job_created: OnceLock<Timestamp>,
     cluster_uid: OnceLock<Uid>,
 }
 
@@ -98,6 +100,7 @@ impl Deployer {
             evidence: Mutex::new(None),
             phases: Mutex::new(Vec::new()),
             account: OnceLock::new(),
+            job_created: OnceLock::new(),
             cluster_uid: OnceLock::new(),
         })
     }
@@ -198,7 +201,10 @@ impl Deployer {
             // The watches open beside the Job's create: what happens from its first moment is seen.
             let watches = Watches::open(&self.cluster, &self.config.namespace, &self.names.job);
             *self.watches.lock().unwrap_or_else(PoisonError::into_inner) = Some(watches);
-            self.create_together(vec![plan.job]).await
+            if let [Some(created)] = self.create_together(vec![plan.job]).await?[..] {
+                self.job_created.get_or_init(|| created);
+            }
+            Ok(())
         };
         timeout_at(deadline, create)
             .await
@@ -221,15 +227,16 @@ impl Deployer {
         self.created.keep_on_disk(&place.directory, &header, self.events.clone());
     }
 
-    /// Creates objects that have no order among themselves, all at once, and waits for every answer.
-    async fn create_together(&self, manifests: Vec<Manifest>) -> Result<(), Error> {
+    /// Creates objects that have no order among themselves, all at once, and waits for every answer. Gives the times
+    /// that the server says they were created at.
+    async fn create_together(&self, manifests: Vec<Manifest>) -> Result<Vec<Option<Timestamp>>, Error> {
         self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
         let answers = join_all(manifests.into_iter().map(|manifest| self.create(manifest))).await;
         answers.into_iter().collect()
     }
 
     /// Sends one create. The request goes on when this future is dropped, and cleanup waits for its answer.
-    async fn create(&self, manifest: Manifest) -> Result<(), Error> {
+    async fn create(&self, manifest: Manifest) -> Result<Option<Timestamp>, Error> {
         let (cluster, created, events) = (self.cluster.clone(), Arc::clone(&self.created), self.events.clone());
         let run_id = self.identity.run_id.clone();
         let task = self.creates.spawn(async move { create(&cluster, &created, &events, &manifest, run_id).await });
@@ -270,11 +277,12 @@ impl Deployer {
     /// RBAC: `get` on configmaps in the output's namespace.
     ///
     /// # Errors
-    /// [`Error::NoDocument`] if it is missing or empty; [`Error::Api`] if it cannot be read.
+    /// [`Error::NoDocument`] if it is missing, empty or of an earlier run; [`Error::Api`] if it cannot be read.
     pub async fn get_snapshot(&self) -> Result<Vec<u8>, Error> {
         self.enter(Phase::Fetch);
         let config_map = self.document();
-        let fetched = fetch::fetch(&self.cluster, &config_map, self.run_deadline()).await?;
+        let not_before = self.job_created.get().copied();
+        let fetched = fetch::fetch(&self.cluster, &config_map, not_before, self.run_deadline()).await?;
         if self.config.output == Output::Staging
             && let Some(uid) = fetched.uid
         {
@@ -349,16 +357,17 @@ async fn create(
     events: &Events,
     manifest: &Manifest,
     run_id: RunId,
-) -> Result<(), Error> {
+) -> Result<Option<Timestamp>, Error> {
     let object = &manifest.object;
     match cluster.create(manifest).await {
         Ok(live) => {
+            let at = live.metadata.creation_timestamp.map(|time| time.0);
             // Without a UID the entry stays unproven, and cleanup has to look.
             if let Some(uid) = Uid::new(live.metadata.uid.unwrap_or_default()) {
                 created.confirm(object, uid.clone());
                 events.emit(Event::Created { object: object.clone(), uid });
             }
-            Ok(())
+            Ok(at)
         }
         Err(error) if error.is_already_exists() => {
             created.withdraw(object);

@@ -219,6 +219,19 @@ async fn r7_a_config_map_that_the_user_names_is_written_and_kept() {
 }
 
 #[tokio::test]
+async fn r26_a_document_of_an_earlier_run_is_not_taken_for_this_one() {
+    let scene = Scene::new("stale").await;
+    let destination = format!("cm://{}/mine", scene.namespace.name);
+    scene.snapshot("success").args(["-o", &destination]).run().await.code(0);
+    // Clocks of API servers may differ by seconds, so the second run has to be later than that.
+    tokio::time::sleep(std::time::Duration::from_secs(7)).await;
+    let ran = scene.snapshot("no-write").args(["-o", &destination]).run().await;
+    ran.code(1).stderr_has("earlier run");
+    let left: Vec<_> = scene.objects().await.into_keys().collect();
+    assert_eq!(left, [format!("ConfigMap {}/mine", scene.namespace.name)]);
+}
+
+#[tokio::test]
 async fn r7_the_namespace_is_made_labelled_or_left_and_never_deleted() {
     let scene = Scene::new("ns").await;
     let namespaces = Api::<Namespace>::all(scene.client.clone());
