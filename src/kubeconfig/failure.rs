@@ -119,17 +119,16 @@ fn unreachable(error: &ConnectError) -> Diagnosis {
             "check the server's address, DNS and VPN",
         );
     }
-    match find::<io::Error>(source).map(io::Error::kind) {
-        Some(io::ErrorKind::ConnectionRefused) => say(
-            format!("cannot connect to {to}: the connection was refused"),
-            "check that the API server runs and that its address is right (`kubectl config view --minify`)",
-        ),
-        _ if error.through_proxy => say(
-            format!("cannot connect to {to}: {text}"),
-            "check the proxy (proxy-url of the cluster, HTTPS_PROXY, NO_PROXY)",
-        ),
-        _ => say(format!("cannot connect to {to}: {text}"), "check the server's address, the network and VPN"),
-    }
+    let refused = find::<io::Error>(source).is_some_and(|error| error.kind() == io::ErrorKind::ConnectionRefused);
+    let why = if refused { "the connection was refused" } else { text.as_str() };
+    let next = match (error.through_proxy, refused) {
+        (true, _) => "check the proxy (proxy-url of the cluster, HTTPS_PROXY, NO_PROXY)",
+        (false, true) => {
+            "check that the API server runs and that its address is right (`kubectl config view --minify`)"
+        }
+        (false, false) => "check the server's address, the network and VPN",
+    };
+    say(format!("cannot connect to {to}: {why}"), next)
 }
 
 fn tls(to: &str, error: &rustls::Error) -> Diagnosis {

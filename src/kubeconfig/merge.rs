@@ -12,6 +12,9 @@ use super::oidc::Provider;
 use super::target::{Identity, Impersonation, Login, Plugin, Trust, entry};
 use super::{ConnectionFlags, Error};
 
+/// What cluster and user are called that no entry stands for.
+const FLAGS: &str = "the connection flags";
+
 /// The cluster entry with the flags laid over it, and what to call it.
 pub(super) fn cluster(
     flags: &ConnectionFlags,
@@ -30,7 +33,7 @@ pub(super) fn cluster(
             let label = format!("cluster {name:?} in {}", cluster.origin.display());
             (cluster, label)
         }
-        _ => (Cluster::default(), "--server".to_owned()),
+        _ => (Cluster::default(), FLAGS.to_owned()),
     };
     let tls_server_name = given(flags.tls_server_name.as_ref()).map(str::to_owned);
     if let Some(server) = server {
@@ -71,7 +74,7 @@ pub(super) fn user(
             let label = format!("user {name:?} in {}", user.origin.display());
             (user, label)
         }
-        _ => (User::default(), "the connection flags".to_owned()),
+        _ => (User::default(), FLAGS.to_owned()),
     };
     if let Some(token) = flags.token() {
         user.token = Some(token.clone());
@@ -238,32 +241,39 @@ pub(super) fn impersonation(user: &User, label: &str) -> Result<Option<Impersona
 }
 
 /// The address of a server: a URL, or `host:port`, which means http.
-pub(super) fn server_uri(server: &str) -> Result<Uri, Error> {
-    let invalid =
-        |problem: &str| Error::InvalidFlag { flag: "server", value: server.to_owned(), problem: problem.to_owned() };
+pub(super) fn server_uri(server: &str, entry: &str) -> Result<Uri, Error> {
+    let invalid = |rule: &str| Error::InvalidEntry {
+        entry: entry.to_owned(),
+        problem: format!("the server {server:?} must {rule}"),
+    };
     let url = match server.split_once("://") {
         Some(_) => server.to_owned(),
-        None if server.trim_end_matches('/').contains('/') => {
-            return Err(invalid("it must be a URL or host:port"));
-        }
+        None if server.trim_end_matches('/').contains('/') => return Err(invalid("be a URL or host:port")),
         None => format!("http://{server}"),
     };
     // Query and fragment are of no use in a base address.
     let base = url.split(['?', '#']).next().unwrap_or_default();
-    let uri: Uri = base.parse().map_err(|_| invalid("it must be a URL or host:port"))?;
-    match (uri.scheme_str(), uri.host()) {
-        (Some("http" | "https"), Some(host)) if !host.is_empty() => Ok(uri),
-        _ => Err(invalid("it must begin with https:// or http:// and name a host")),
+    let uri: Uri = base.parse().map_err(|_| invalid("be a URL or host:port"))?;
+    match (uri.scheme_str(), uri.authority()) {
+        (Some("http" | "https"), Some(authority)) if authority.as_str().contains('@') => {
+            Err(Error::InvalidEntry { entry: entry.to_owned(), problem: USERINFO.to_owned() })
+        }
+        (Some("http" | "https"), Some(authority)) if !authority.host().is_empty() => Ok(uri),
+        _ => Err(invalid("begin with https:// or http:// and name a host")),
     }
 }
+
+/// The address itself stays out of the message: it holds a password.
+const USERINFO: &str = "the server's address must not hold a user name or password; put them into the user entry";
 
 /// Why there is no server to connect to.
 pub(super) fn no_server(file: &Kubeconfig, context: Option<&str>, cluster: &str) -> Error {
     if let Some(context) = context {
-        return Error::InvalidEntry {
-            entry: if cluster == "--server" { format!("context {context:?}") } else { cluster.to_owned() },
-            problem: "it names no server; set one or pass --server URL".to_owned(),
+        let (entry, lacks) = match cluster {
+            FLAGS => (format!("context {context:?}"), "cluster"),
+            entry => (entry.to_owned(), "server"),
         };
+        return Error::InvalidEntry { entry, problem: format!("it names no {lacks}; set one or pass --server URL") };
     }
     if file.read.is_empty() {
         let looked = match file.missing.as_slice() {

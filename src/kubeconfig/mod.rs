@@ -20,6 +20,8 @@ mod secret;
 mod stream;
 mod target;
 #[cfg(test)]
+mod target_tests;
+#[cfg(test)]
 mod test_server;
 mod tls;
 mod transport;
@@ -28,6 +30,7 @@ mod transport_tests;
 
 use std::time::Duration;
 
+use http::Uri;
 use http::header::{HeaderValue, PROXY_AUTHORIZATION, USER_AGENT};
 use kube::client::{ClientBuilder, ConfigExt as _};
 use tower::ServiceBuilder;
@@ -94,10 +97,10 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
     // Here a plugin may take the time that its user needs; a request has less.
     credentials.header().await?;
     let (server, proxy) = (target.server, target.proxy);
-    let address = server.to_string().trim_end_matches('/').to_owned();
+    let address = display(&server);
     let route = Route {
         to: match &proxy {
-            Some(proxy) => format!("{address} through the proxy {}", proxy.address).into(),
+            Some(proxy) => format!("{address} through the proxy {}", display(&proxy.address)).into(),
             None => address.as_str().into(),
         },
         through_proxy: proxy.is_some(),
@@ -133,6 +136,11 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
         context: target.context,
         request_timeout,
     })
+}
+
+/// An address as people write it.
+fn display(address: &Uri) -> String {
+    address.to_string().trim_end_matches('/').to_owned()
 }
 
 /// Has kube write the headers, which escape the keys of extras as the API server expects.

@@ -152,9 +152,11 @@ impl Target {
 
         let by_context = context.as_ref().map(|name| format!("context {name:?}")).unwrap_or_default();
         let (cluster, cluster_name) = cluster(flags, &file, &choice, &by_context)?;
-        let server = match cluster.server.as_deref().or_else(|| env.text("KUBERNETES_MASTER")) {
-            Some(server) => server_uri(server)?,
-            None => return Err(no_server(&file, context.as_deref(), &cluster_name)),
+        let by_flag = given(flags.server.as_ref()).map(|_| "--server");
+        let server = match (cluster.server.as_deref(), env.text("KUBERNETES_MASTER")) {
+            (Some(server), _) => server_uri(server, by_flag.unwrap_or(&cluster_name))?,
+            (None, Some(server)) => server_uri(server, "KUBERNETES_MASTER")?,
+            (None, None) => return Err(no_server(&file, context.as_deref(), &cluster_name)),
         };
         let (user, user_name) = user(flags, &file, &choice, &by_context, is_tls(&server))?;
         Self::assemble(flags, env, server, context, (cluster, cluster_name), (user, user_name))
@@ -172,7 +174,7 @@ impl Target {
             ..Cluster::default()
         };
         let user = User { token_file: path("token"), ..User::default() };
-        let server = server_uri(&format!("https://{host}:{port}"))?;
+        let server = server_uri(&format!("https://{host}:{port}"), "KUBERNETES_SERVICE_HOST")?;
         let of_pod = |what: &str| format!("the pod's {what}");
         Self::assemble(flags, env, server, None, (cluster, of_pod("cluster")), (user, of_pod("ServiceAccount")))
     }
