@@ -9,6 +9,8 @@ mod error;
 mod exec;
 mod failure;
 mod file;
+#[cfg(test)]
+mod file_tests;
 mod flags;
 mod log;
 mod material;
