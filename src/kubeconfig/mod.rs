@@ -7,6 +7,8 @@ mod credentials;
 mod environment;
 mod error;
 mod exec;
+#[cfg(all(test, unix))]
+mod exec_tests;
 mod failure;
 mod file;
 #[cfg(test)]

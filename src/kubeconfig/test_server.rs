@@ -2,7 +2,6 @@
 
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
@@ -21,7 +20,7 @@ use tempfile::TempDir;
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-use super::{Connection, ConnectionFlags, Environment, connect};
+use super::{Connection, ConnectionFlags, Environment, Error, connect};
 
 /// What a server answers.
 pub(super) type Handler = Arc<dyn Fn(Request<Incoming>) -> BoxFuture<'static, Response<Full<Bytes>>> + Send + Sync>;
@@ -78,7 +77,8 @@ impl Pki {
 pub(super) struct Server {
     pub(super) address: SocketAddr,
     pub(super) pki: Pki,
-    pub(super) handshakes: Arc<AtomicUsize>,
+    /// The client certificate of each handshake.
+    pub(super) clients: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
     /// Method, path and the headers of each request, in the order of their arrival.
     pub(super) seen: Arc<Mutex<Vec<Request<()>>>>,
     pub(super) directory: TempDir,
@@ -93,20 +93,21 @@ impl Server {
         let server = Self {
             address: listener.local_addr().unwrap(),
             pki,
-            handshakes: Arc::default(),
+            clients: Arc::default(),
             seen: Arc::default(),
             directory: TempDir::new().unwrap(),
         };
-        let (handshakes, seen) = (server.handshakes.clone(), server.seen.clone());
+        let (clients, seen) = (server.clients.clone(), server.seen.clone());
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
                 let (acceptor, handler) = (acceptor.clone(), handler.clone());
-                let (handshakes, seen) = (handshakes.clone(), seen.clone());
+                let (clients, seen) = (clients.clone(), seen.clone());
                 tokio::spawn(async move {
                     let Ok(tls) = acceptor.accept(tcp).await else {
                         return;
                     };
-                    handshakes.fetch_add(1, Ordering::SeqCst);
+                    let chain = tls.get_ref().1.peer_certificates();
+                    clients.lock().unwrap().push(chain.map(|chain| chain[0].to_vec()));
                     let service = service_fn(move |request: Request<Incoming>| {
                         let (parts, body) = request.into_parts();
                         seen.lock().unwrap().push(Request::from_parts(parts.clone(), ()));
@@ -144,7 +145,14 @@ impl Server {
     }
 
     pub(super) fn handshakes(&self) -> usize {
-        self.handshakes.load(Ordering::SeqCst)
+        self.clients.lock().unwrap().len()
+    }
+
+    /// What connecting as a user with these fields fails with.
+    pub(super) async fn refused(&self, user: &str) -> Error {
+        let path = self.kubeconfig(user).to_str().map(str::to_owned);
+        let flags = ConnectionFlags { kubeconfig: path, ..ConnectionFlags::default() };
+        connect(&flags, &Environment::of(&[])).await.err().unwrap()
     }
 
     /// A header of each request.
