@@ -19,6 +19,8 @@ mod material;
 mod merge;
 mod oidc;
 mod proxy;
+#[cfg(test)]
+mod proxy_tests;
 mod route;
 mod secret;
 mod stream;

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use bytes::Bytes;
+use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use http::{Request, Response};
 use http_body_util::Full;
@@ -14,11 +15,13 @@ use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
 use rustls::ServerConfig;
-use rustls::pki_types::{PrivateKeyDer, PrivatePkcs8KeyDer};
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
 use tempfile::TempDir;
-use tokio::net::TcpListener;
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
+use tokio_rustls::server::TlsStream;
 
 use super::{Connection, ConnectionFlags, Environment, Error, connect};
 
@@ -43,6 +46,10 @@ impl Pki {
         self.issuer.pem()
     }
 
+    pub(super) fn ca_der(&self) -> CertificateDer<'static> {
+        self.issuer.der().clone()
+    }
+
     /// Certificate and key in PEM for a name.
     pub(super) fn issue(&self, names: &[&str]) -> (String, String) {
         let names: Vec<String> = names.iter().map(ToString::to_string).collect();
@@ -53,8 +60,8 @@ impl Pki {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// A TLS server configuration that asks for a client certificate and offers these protocols.
-    pub(super) fn server(&self, names: &[&str], alpn: &[&str]) -> ServerConfig {
+    /// A TLS server that asks for a client certificate and offers these protocols.
+    pub(super) fn acceptor(&self, names: &[&str], alpn: &[&str]) -> TlsAcceptor {
         let params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>());
         let key = KeyPair::generate().unwrap();
         let certificate = params.unwrap().signed_by(&key, &self.issuer).unwrap();
@@ -69,9 +76,12 @@ impl Pki {
             )
             .unwrap();
         config.alpn_protocols = alpn.iter().map(|name| name.as_bytes().to_vec()).collect();
-        config
+        TlsAcceptor::from(Arc::new(config))
     }
 }
+
+/// A TLS stream as the server sees it.
+pub(super) type Tls = TlsStream<TcpStream>;
 
 /// A running server; it ends with its runtime.
 pub(super) struct Server {
@@ -87,39 +97,43 @@ pub(super) struct Server {
 impl Server {
     /// Serves HTTPS on a free loopback port.
     pub(super) async fn start(alpn: &[&str], handler: Handler) -> Self {
+        let seen: Arc<Mutex<Vec<Request<()>>>> = Arc::default();
+        let log = seen.clone();
+        let server = Self::raw(alpn, &["127.0.0.1", "api.test"], move |_, tls| {
+            serve(TokioIo::new(tls), handler.clone(), log.clone()).boxed()
+        });
+        Self { seen, ..server.await }
+    }
+
+    /// Does what it likes with each stream after the handshake; they are numbered from 0.
+    pub(super) async fn raw(
+        alpn: &[&str],
+        names: &[&str],
+        on_stream: impl Fn(usize, Tls) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) -> Self {
         let pki = Pki::new();
-        let acceptor = TlsAcceptor::from(Arc::new(pki.server(&["127.0.0.1", "api.test"], alpn)));
+        let acceptor = pki.acceptor(names, alpn);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let server = Self {
-            address: listener.local_addr().unwrap(),
-            pki,
-            clients: Arc::default(),
-            seen: Arc::default(),
-            directory: TempDir::new().unwrap(),
-        };
-        let (clients, seen) = (server.clients.clone(), server.seen.clone());
+        let address = listener.local_addr().unwrap();
+        let clients: Arc<Mutex<Vec<_>>> = Arc::default();
+        let log = clients.clone();
+        let on_stream = Arc::new(on_stream);
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
-                let (acceptor, handler) = (acceptor.clone(), handler.clone());
-                let (clients, seen) = (clients.clone(), seen.clone());
+                let (acceptor, log, on_stream) = (acceptor.clone(), log.clone(), on_stream.clone());
                 tokio::spawn(async move {
-                    let Ok(tls) = acceptor.accept(tcp).await else {
-                        return;
-                    };
+                    let Ok(tls) = acceptor.accept(tcp).await else { return };
                     let chain = tls.get_ref().1.peer_certificates();
-                    clients.lock().unwrap().push(chain.map(|chain| chain[0].to_vec()));
-                    let service = service_fn(move |request: Request<Incoming>| {
-                        let (parts, body) = request.into_parts();
-                        seen.lock().unwrap().push(Request::from_parts(parts.clone(), ()));
-                        let answer = handler(Request::from_parts(parts, body));
-                        async move { Ok::<_, std::convert::Infallible>(answer.await) }
-                    });
-                    let builder = auto::Builder::new(TokioExecutor::new());
-                    let _ = builder.serve_connection(TokioIo::new(tls), service).await;
+                    let number = {
+                        let mut log = log.lock().unwrap();
+                        log.push(chain.map(|chain| chain[0].to_vec()));
+                        log.len() - 1
+                    };
+                    on_stream(number, tls).await;
                 });
             }
         });
-        server
+        Self { address, pki, clients, seen: Arc::default(), directory: TempDir::new().unwrap() }
     }
 
     /// A kubeconfig for this server whose user has these fields.
@@ -160,6 +174,20 @@ impl Server {
         let text = |request: &Request<()>| request.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
         self.seen.lock().unwrap().iter().map(text).collect()
     }
+}
+
+/// Serves one connection, in whichever version of HTTP the client speaks.
+pub(super) async fn serve<T>(io: TokioIo<T>, handler: Handler, seen: Arc<Mutex<Vec<Request<()>>>>)
+where
+    T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request: Request<Incoming>| {
+        let (parts, body) = request.into_parts();
+        seen.lock().unwrap().push(Request::from_parts(parts.clone(), ()));
+        let answer = handler(Request::from_parts(parts, body));
+        async move { Ok::<_, std::convert::Infallible>(answer.await) }
+    });
+    let _ = auto::Builder::new(TokioExecutor::new()).serve_connection(io, service).await;
 }
 
 /// A handler that answers everything with this JSON.
