@@ -49,6 +49,8 @@ pub(crate) fn classify(error: &kube::Error) -> Diagnosis {
             format!("the answer is not one of a Kubernetes API server: {}", text_of(error)),
             Some("check the server's address"),
         ),
+        kube::Error::HyperError(error) => lost(error),
+        kube::Error::ReadEvents(error) => lost(error),
         _ => lost(error),
     }
 }
@@ -81,21 +83,13 @@ pub(crate) fn refusal(status: &kube::core::Status) -> Diagnosis {
 
 /// A connection that ended before the answer was complete.
 fn lost(error: &(dyn StdError + 'static)) -> Diagnosis {
-    let cause = match find::<rustls::Error>(error) {
-        // With TLS 1.3 a server judges the client's certificate after the handshake.
-        Some(rustls::Error::AlertReceived(alert)) => {
-            return diagnosis(Kind::Unreachable, alert_text("the server", *alert), Some(CLIENT_CERTIFICATE));
-        }
-        _ => format!("the connection to the API server broke: {}", text_of(error)),
-    };
-    diagnosis(Kind::Unreachable, cause, None)
+    let text = text_of(error);
+    // With TLS 1.3 a server judges the client's certificate after the handshake. Of the alert h2 keeps but the text.
+    let next = text.contains("received fatal alert").then_some(CLIENT_CERTIFICATE);
+    diagnosis(Kind::Unreachable, format!("the connection to the API server broke: {text}"), next)
 }
 
 const CLIENT_CERTIFICATE: &str = "check that the user's client certificate is valid, and for this cluster";
-
-fn alert_text(server: &str, alert: rustls::AlertDescription) -> String {
-    format!("{server} broke the TLS handshake off: it sent the alert {alert:?}")
-}
 
 /// A connection that did not come about.
 fn unreachable(error: &ConnectError) -> Diagnosis {
@@ -155,7 +149,9 @@ fn tls(to: &str, error: &rustls::Error) -> Diagnosis {
                 "check certificate-authority-data of the cluster",
             ),
         },
-        rustls::Error::AlertReceived(alert) => say(alert_text(to, *alert), CLIENT_CERTIFICATE),
+        rustls::Error::AlertReceived(alert) => {
+            say(format!("{to} broke the TLS handshake off with the alert {alert:?}"), CLIENT_CERTIFICATE)
+        }
         rustls::Error::InvalidMessage(_) => say(
             format!("{to} does not speak TLS: {error}"),
             "if the server speaks plain http, write http:// in front of its address",

@@ -10,11 +10,15 @@ mod exec;
 #[cfg(all(test, unix))]
 mod exec_tests;
 mod failure;
+#[cfg(test)]
+mod failure_tests;
 mod file;
 #[cfg(test)]
 mod file_tests;
 mod flags;
 mod log;
+#[cfg(all(test, feature = "cli"))]
+mod log_tests;
 mod material;
 mod merge;
 mod oidc;

@@ -60,16 +60,22 @@ impl Pki {
         (certificate.pem(), key.serialize_pem())
     }
 
-    /// A TLS server that asks for a client certificate and offers these protocols.
+    /// A TLS server that asks for a client certificate and offers these protocols. The name `expired` makes its own
+    /// certificate one of the past, `mutual` has it demand the client's.
     pub(super) fn acceptor(&self, names: &[&str], alpn: &[&str]) -> TlsAcceptor {
         let params = CertificateParams::new(names.iter().map(ToString::to_string).collect::<Vec<_>>());
+        let mut params = params.unwrap();
+        if names.contains(&"expired") {
+            params.not_after = rcgen::date_time_ymd(2020, 1, 1);
+        }
         let key = KeyPair::generate().unwrap();
-        let certificate = params.unwrap().signed_by(&key, &self.issuer).unwrap();
+        let certificate = params.signed_by(&key, &self.issuer).unwrap();
         let mut roots = rustls::RootCertStore::empty();
         roots.add(self.issuer.der().clone()).unwrap();
         let clients = WebPkiClientVerifier::builder(Arc::new(roots));
+        let clients = if names.contains(&"mutual") { clients } else { clients.allow_unauthenticated() };
         let mut config = ServerConfig::builder()
-            .with_client_cert_verifier(clients.allow_unauthenticated().build().unwrap())
+            .with_client_cert_verifier(clients.build().unwrap())
             .with_single_cert(
                 vec![certificate.der().clone()],
                 PrivateKeyDer::Pkcs8(PrivatePkcs8KeyDer::from(key.serialize_der())),
