@@ -22,6 +22,8 @@ mod log_tests;
 mod material;
 mod merge;
 mod oidc;
+#[cfg(test)]
+mod oidc_tests;
 mod proxy;
 #[cfg(test)]
 mod proxy_tests;
