@@ -1,4 +1,5 @@
 //! Exec plugins, played by shell scripts.
+#![cfg(unix)]
 
 use std::os::unix::fs::PermissionsExt as _;
 use std::sync::Arc;

@@ -46,7 +46,7 @@ where
                 info!(target: LOG, "{what} failed in {} milliseconds: {}", millis(start), text_of(&**error));
             })?;
             info!(target: LOG, "{what} {} in {} milliseconds", answer.status(), millis(start));
-            trace!(target: LOG, "{:?}{}", answer.version(), Headers(answer.headers()));
+            trace!(target: LOG, "{what} {:?}{}", answer.version(), Headers(answer.headers()));
             Ok(answer.map(|body| Counted { body, what, start, bytes: 0 }))
         }
         .boxed()

@@ -7,7 +7,7 @@ mod credentials;
 mod environment;
 mod error;
 mod exec;
-#[cfg(all(test, unix))]
+#[cfg(test)]
 mod exec_tests;
 mod failure;
 #[cfg(test)]
@@ -17,7 +17,7 @@ mod file;
 mod file_tests;
 mod flags;
 mod log;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
 mod log_tests;
 mod material;
 mod merge;

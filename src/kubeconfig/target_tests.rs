@@ -98,6 +98,7 @@ fn flags(set: impl FnOnce(&mut ConnectionFlags)) -> ConnectionFlags {
     flags
 }
 
+#[expect(clippy::unnecessary_wraps, reason = "flags are optional")]
 fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
@@ -180,7 +181,7 @@ fn r39_a_token_flag_does_not_remove_the_client_certificate() {
     let target = home
         .resolve(flags(|f| {
             f.user = some("cert");
-            f.token = Some("t9".into())
+            f.token = Some("t9".into());
         }))
         .unwrap();
     assert!(target.identity.is_some());
@@ -197,7 +198,7 @@ fn r39_certificate_authority_and_insecure_exclude_one_another_on_one_level_only(
     assert_eq!(
         trust(|f| {
             f.cluster = some("ca");
-            f.insecure_skip_tls_verify = true
+            f.insecure_skip_tls_verify = true;
         })
         .unwrap(),
         (false, true)
@@ -228,7 +229,7 @@ fn r39_tls_server_name_belongs_to_the_server_that_it_was_written_for() {
     assert_eq!(name(flags(|f| f.server = some("https://other.test"))), None);
     let both = flags(|f| {
         f.server = some("https://other.test");
-        f.tls_server_name = some("x.test")
+        f.tls_server_name = some("x.test");
     });
     assert_eq!(name(both).as_deref(), Some("x.test"));
 }
