@@ -15,3 +15,4 @@ mod proxy;
 mod report;
 mod roles;
 mod snapshot;
+mod waves;
