@@ -291,13 +291,16 @@ pub enum Error {
     #[error("stdout was closed by its reader")]
     StdoutClosed,
     /// The document was delivered, or a cleanup ran, but objects were left.
-    #[error("{count} object(s) of run {run_id} could not be cleaned up")]
+    #[error("{count} object(s) of run {} could not be cleaned up", joined(runs, ", "))]
     LeftBehind {
         /// How many.
         count: usize,
-        /// Of which run.
-        run_id: RunId,
+        /// Of which runs.
+        runs: Vec<RunId>,
     },
+    /// A listing shows only what may be seen.
+    #[error("the list is incomplete: not everything may be looked at")]
+    Incomplete,
     /// A second signal ended the run before its cleanup had ended.
     #[error("stopped by a second signal ({signal}): objects of run {run_id} may be left")]
     Stopped {
@@ -314,6 +317,10 @@ pub enum Error {
     Internal(String),
 }
 
+fn joined(runs: &[RunId], separator: &str) -> String {
+    runs.iter().map(RunId::as_str).collect::<Vec<_>>().join(separator)
+}
+
 impl Error {
     /// The command line's exit code (R42).
     #[must_use]
@@ -324,6 +331,7 @@ impl Error {
             Self::NotFound(_) => exit::NOT_FOUND,
             Self::Preflight(report) => report.exit_code(),
             Self::Api(error) => error.exit_code(),
+            Self::Incomplete => exit::NOT_PERMITTED,
             Self::TimedOut { .. } => exit::TIMED_OUT,
             Self::JobFailed { .. } => exit::JOB_FAILED,
             Self::StdoutClosed => exit::STDOUT_CLOSED,
@@ -345,9 +353,11 @@ impl Error {
             Self::RunIdInUse { run_id, .. } => Some(format!(
                 "leave --run-id out for a new run ID, or finish the other run with `kubectl aicr cleanup {run_id}`"
             )),
-            Self::LeftBehind { run_id, .. } | Self::Stopped { run_id, .. } => {
-                Some(format!("finish with `kubectl aicr cleanup {run_id}`"))
-            }
+            Self::LeftBehind { runs, .. } => Some(format!(
+                "see why with `kubectl aicr orphans -A`, and finish with `kubectl aicr cleanup {}`",
+                joined(runs, " ")
+            )),
+            Self::Stopped { run_id, .. } => Some(format!("finish with `kubectl aicr cleanup {run_id}`")),
             Self::Api(error) => error.diagnosis().next,
             Self::TimedOut { next_step, .. } => {
                 Some(next_step.clone().unwrap_or_else(|| "give the run more time with --timeout".to_owned()))

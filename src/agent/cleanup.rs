@@ -144,6 +144,27 @@ pub(crate) struct Remains {
     pub(crate) keep: Keep,
 }
 
+impl Remains {
+    /// Sorts out what an invocation's entries leave to do. `staging` is where the agent was told to write, if the run
+    /// owns that `ConfigMap`.
+    pub(crate) fn new(
+        identity: Identity,
+        mut entries: Vec<Entry>,
+        job: ObjectRef,
+        staging: Option<ObjectRef>,
+        keep: Keep,
+    ) -> Self {
+        let sent_job = entries.iter().any(|entry| entry.object == job);
+        let is_read = |staging: &ObjectRef| {
+            entries.iter().any(|entry| entry.object == *staging && matches!(entry.claim, Claim::Confirmed { .. }))
+        };
+        let unread_staging = staging.filter(|staging| sent_job && !is_read(staging));
+        // Only the Job can prove it, so it is not an entry like the others.
+        entries.retain(|entry| Some(&entry.object) != unread_staging.as_ref());
+        Self { identity, entries, job, unread_staging, keep }
+    }
+}
+
 /// An object that is ours, with the UID that a delete is pinned to.
 #[derive(Clone, Debug)]
 struct Ours {
@@ -253,6 +274,9 @@ impl Engine<'_> {
             // The answer was lost: what stands there now must say itself that it is ours (R31).
             Claim::Intended { .. } => match self.live(&object).await {
                 Ok(None) => Err(Fate::Gone),
+                Ok(Some(live)) if object.kind == Kind::ConfigMap => {
+                    Err(Fate::Refused(document_uid(&live).err().unwrap_or(Reason::StagingJobGone)))
+                }
                 Ok(Some(live)) => self.prove_live(&live),
                 Err(error) => Err(Fate::Failed(error)),
             },
@@ -307,6 +331,15 @@ impl Engine<'_> {
     }
 }
 
+/// The UID of what stands at the staging name, or why it cannot be the agent's document.
+fn document_uid(live: &PartialObjectMeta<DynamicObject>) -> Result<Uid, Reason> {
+    let uid = live_uid(live).ok_or(Reason::MissingUid)?;
+    match live.labels().get(labels::NAME) {
+        Some(name) if name == labels::AICR => Ok(uid),
+        _ => Err(Reason::NotSnapshotArtifact),
+    }
+}
+
 fn live_uid(live: &PartialObjectMeta<DynamicObject>) -> Option<Uid> {
     Uid::new(live.uid().unwrap_or_default())
 }
@@ -329,12 +362,12 @@ impl Staging<'_> {
             Ok(None) => return None,
             Err(error) => return refused(Fate::Failed(error)),
         };
-        let Some(uid) = live_uid(&live) else { return refused(Fate::Refused(Reason::MissingUid)) };
+        let uid = match document_uid(&live) {
+            Ok(uid) => uid,
+            Err(reason) => return refused(Fate::Refused(reason)),
+        };
         if self.proven.as_ref().is_some_and(|proven| proven.uid == uid) {
             return None;
-        }
-        if live.labels().get(labels::NAME).map(String::as_str) != Some(labels::AICR) {
-            return refused(Fate::Refused(Reason::NotSnapshotArtifact));
         }
         match self.engine.stands(&self.job.object, &self.job.uid).await {
             Ok(true) => {

@@ -191,13 +191,8 @@ impl CreatedSet {
         Self { state: Mutex::new(State { entries: past.entries.clone(), disk }) }
     }
 
-    /// Records that a create is about to be sent. When this returns, the entry is on disk.
-    pub(crate) fn intend(&self, object: &ObjectRef) {
-        self.intend_all([object]);
-    }
-
-    /// As [`CreatedSet::intend`] for creates that go out together, in one write.
-    pub(crate) fn intend_all<'a>(&self, objects: impl IntoIterator<Item = &'a ObjectRef>) {
+    /// Records creates that are about to be sent together, in one write. When this returns, they are on disk.
+    pub(crate) fn intend<'a>(&self, objects: impl IntoIterator<Item = &'a ObjectRef>) {
         let objects = objects.into_iter().cloned().collect();
         self.lock().record(&Change::Intended { objects, at: Timestamp::now() });
     }

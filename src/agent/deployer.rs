@@ -230,7 +230,7 @@ impl Deployer {
     /// Creates objects that have no order among themselves, all at once, and waits for every answer. Gives the times
     /// that the server says they were created at.
     async fn create_together(&self, manifests: Vec<Manifest>) -> Result<Vec<Option<Timestamp>>, Error> {
-        self.created.intend_all(manifests.iter().map(|manifest| &manifest.object));
+        self.created.intend(manifests.iter().map(|manifest| &manifest.object));
         let answers = join_all(manifests.into_iter().map(|manifest| self.create(manifest))).await;
         answers.into_iter().collect()
     }
@@ -314,17 +314,8 @@ impl Deployer {
             return Vec::new();
         }
         self.enter(Phase::Cleanup);
-        let document = self.document();
-        let sent_job = entries.iter().any(|entry| entry.object == self.job());
-        let read = entries.iter().any(|entry| entry.object == document);
-        let unread_staging = (self.config.output == Output::Staging && sent_job && !read).then_some(document);
-        let remains = Remains {
-            identity: self.identity.clone(),
-            entries,
-            job: self.job(),
-            unread_staging,
-            keep: self.config.keep,
-        };
+        let staging = (self.config.output == Output::Staging).then(|| self.document());
+        let remains = Remains::new(self.identity.clone(), entries, self.job(), staging, self.config.keep);
         let removals = cleanup::run(&self.cluster, &remains, deadline).await;
         for removal in &removals {
             self.created.settle(removal);

@@ -13,6 +13,7 @@ pub(crate) mod manifests;
 pub mod names;
 pub(crate) mod namespace;
 pub mod object;
+pub(crate) mod orphans;
 pub mod preflight;
 pub mod roles;
 pub(crate) mod rules;

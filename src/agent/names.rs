@@ -40,10 +40,13 @@ pub fn staging_config_map_name(run_id: &RunId) -> String {
     run_scoped(STAGING, run_id)
 }
 
-/// Whether a name has the form that [`staging_config_map_name`] gives, and of which run it then is.
-pub(crate) fn run_of_staging_config_map(name: &str) -> Option<RunId> {
-    let run_id = name.strip_prefix(STAGING)?.strip_prefix('-')?;
-    RunId::parse(run_id).ok().filter(|id| staging_config_map_name(id) == name)
+/// The runs whose document may be in a `ConfigMap` of this name, the likeliest first. A run ID so long that the prefix
+/// is cut leaves some doubt about where it begins.
+pub(crate) fn runs_of_staging_config_map(name: &str) -> impl Iterator<Item = RunId> + '_ {
+    (1..=STAGING.len()).rev().filter_map(move |length| {
+        let run_id = name.strip_prefix(&STAGING[..length])?.strip_prefix('-')?;
+        RunId::parse(run_id).ok().filter(|id| staging_config_map_name(id) == name)
+    })
 }
 
 /// DNS-1123 label (RFC 1123): what a namespace, a run ID and a container may be called.
@@ -132,10 +135,23 @@ mod tests {
     fn r37_staging_name_gives_back_its_run() {
         let name = staging_config_map_name(&run_id());
         assert_eq!(name, "aicr-agent-snapshot-20260821-142233-9f3a1c0b7e2d4a55");
-        assert_eq!(run_of_staging_config_map(&name), Some(run_id()));
-        for other in ["aicr-agent-snapshot", "aicr-agent-snapshot-", "aicr-agent-snapshot-Up", "other-x"] {
-            assert_eq!(run_of_staging_config_map(other), None, "{other}");
+        assert_eq!(runs_of_staging_config_map(&name).collect::<Vec<_>>(), [run_id()]);
+        for other in
+            ["aicr-agent-snapshot", "aicr-agent-snapshot-", "aicr-agent-snapshot-Up", "aicr-agent-x", "other-x"]
+        {
+            assert_eq!(runs_of_staging_config_map(other).next(), None, "{other}");
         }
+    }
+
+    #[test]
+    fn r37_staging_name_gives_back_its_run_where_the_prefix_was_cut() {
+        for length in 1..62 {
+            let id = RunId::parse(&"r".repeat(length)).unwrap();
+            let name = staging_config_map_name(&id);
+            assert_eq!(runs_of_staging_config_map(&name).next(), Some(id), "{name}");
+        }
+        let id = RunId::parse(&format!("agent-{}", "r".repeat(52))).unwrap();
+        assert!(runs_of_staging_config_map(&staging_config_map_name(&id)).any(|run| run == id));
     }
 
     #[test]

@@ -1,8 +1,10 @@
 //! The command line: parses, routes to one file a subcommand, and turns what comes back into an exit code.
 
+mod cleanup;
 mod config_file;
 mod confirm;
 pub(crate) mod connection;
+mod orphans;
 mod request;
 mod roles;
 mod run;
@@ -52,6 +54,15 @@ struct Cli {
 enum Command {
     /// Capture the configuration of the cluster
     Snapshot(Box<snapshot::SnapshotArgs>),
+    /// Delete what interrupted runs left on the cluster
+    ///
+    /// Takes what this machine's runs recorded, by the rules of a run's own cleanup: each object only if it is proven
+    /// to be the run's. Runs that were kept on purpose, or still run, are taken only when named.
+    Cleanup(cleanup::CleanupArgs),
+    /// List what runs left on the cluster
+    ///
+    /// Looks at what this machine's runs recorded and at the cluster itself. Deletes nothing.
+    Orphans(orphans::OrphansArgs),
     /// Render the rights that a service account needs to run the agent
     ///
     /// Asks, then writes manifests for an administrator to look at and to apply. Contacts no cluster and applies
@@ -99,6 +110,14 @@ async fn run(cli: Cli) -> Result<(), Error> {
     let environment = Environment::from_process();
     match cli.command {
         Command::Snapshot(args) => Box::pin(run::snapshot(*args, flags, &environment)).await,
+        Command::Cleanup(args) => {
+            let request = cleanup::Request::new(&args, flags.namespace.clone())?;
+            cleanup::run(request, kubeconfig::connect(&flags, &environment).await?).await
+        }
+        Command::Orphans(args) => {
+            let request = orphans::Request::new(args)?;
+            orphans::run(request, kubeconfig::connect(&flags, &environment).await?).await
+        }
         Command::Roles(args) => roles::run(args, kubeconfig::namespace(&flags, &environment)?).await,
     }
 }

@@ -21,7 +21,7 @@ use crate::report::run_report::{self, RunReport};
 use crate::report::summary;
 
 /// A bound for calls where `--request-timeout=0` asks for none.
-const UNBOUNDED: Duration = Duration::from_hours(24);
+pub(crate) const UNBOUNDED: Duration = Duration::from_hours(24);
 
 /// One run, and its report whichever way it ends.
 pub(crate) async fn snapshot(args: SnapshotArgs, flags: ConnectionFlags, env: &Environment) -> Result<(), Error> {
@@ -103,7 +103,7 @@ async fn run(
     let left = removals.iter().filter(|removal| removal.fate.is_left()).count();
     match (outcome, interrupted) {
         (Ok(()), Some(signal)) => Err(Error::Interrupted(signal)),
-        (Ok(()), None) if left > 0 => Err(Error::LeftBehind { count: left, run_id }),
+        (Ok(()), None) if left > 0 => Err(Error::LeftBehind { count: left, runs: vec![run_id] }),
         (outcome, _) => outcome,
     }
 }

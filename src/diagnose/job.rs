@@ -26,6 +26,11 @@ pub(crate) fn verdict(observed: &Observed) -> Option<Verdict> {
     })
 }
 
+/// Whether the Job's own conditions say that it has ended (R21).
+pub(crate) fn has_ended(job: &Job) -> bool {
+    true_conditions(job).any(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed"))
+}
+
 /// `Job namespace/name`
 pub(super) fn name(job: &Job) -> String {
     format!("Job {}/{}", job.namespace().unwrap_or_default(), job.name_any())

@@ -16,7 +16,7 @@ mod testing;
 
 use k8s_openapi::api::core::v1::Pod;
 
-pub(crate) use job::{Verdict, verdict};
+pub(crate) use job::{Verdict, has_ended, verdict};
 pub(crate) use observed::{Lost, Observed};
 pub(crate) use pod::is_owned_by;
 pub(crate) use reason::{Diagnosis, Reason};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use crate::agent::created_set::{Change, Entries};
 use crate::agent::run_id::InvocationId;
-use crate::ledger::{EXTENSION, Header};
+use crate::ledger::{ClusterId, EXTENSION, Header};
 
 /// Longest file that is taken for a ledger. A run creates fewer than ten objects; their ledger has a few KiB.
 const LONGEST: u64 = 1 << 20;
@@ -26,6 +26,8 @@ pub(crate) struct Past {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reading {
     pub(crate) pasts: Vec<Past>,
+    /// Pasts of other clusters.
+    pub(crate) elsewhere: Vec<Past>,
     /// Invocations whose process still runs, those included whose file cannot be read meanwhile.
     pub(crate) live: Vec<InvocationId>,
     /// What was skipped, as sentences.
@@ -33,6 +35,11 @@ pub(crate) struct Reading {
 }
 
 impl Past {
+    #[cfg(test)]
+    pub(crate) fn imagined(header: Header, entries: Entries, live: bool) -> Self {
+        Self { header, entries, live, path: PathBuf::new(), ends_torn: false }
+    }
+
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
@@ -80,6 +87,14 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
 }
 
 impl Reading {
+    /// Sets aside what other clusters' ledgers tell (R36).
+    pub(crate) fn of_cluster(mut self, cluster: &ClusterId) -> Self {
+        let (here, elsewhere) = self.pasts.into_iter().partition(|past| past.header.cluster.is_same(cluster));
+        self.pasts = here;
+        self.elsewhere.extend::<Vec<_>>(elsewhere);
+        self
+    }
+
     fn add(&mut self, path: &Path) -> Result<(), String> {
         // Opening a pipe or a device could hang.
         if !fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {

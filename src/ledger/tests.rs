@@ -78,7 +78,7 @@ fn r35_what_a_set_holds_is_read_back_after_its_process_is_gone() {
     let directory = tempfile::tempdir().unwrap();
     let (header, set) = (header(), CreatedSet::default());
     set.keep_on_disk(directory.path(), &header, Events::nowhere());
-    set.intend_all([&object(0), &object(1), &object(2), &object(3)]);
+    set.intend([&object(0), &object(1), &object(2), &object(3)]);
     set.confirm(&object(0), uid("j"));
     set.withdraw(&object(1));
     set.settle(&settled(2, None, refused("no")));
@@ -104,7 +104,7 @@ fn r35_an_intent_is_on_disk_when_recording_it_returns() {
     let set = CreatedSet::default();
     set.keep_on_disk(directory.path(), &header(), Events::nowhere());
     for index in 0..3 {
-        set.intend(&object(index));
+        set.intend([&object(index)]);
         assert_eq!(only_past(directory.path()).entries.as_slice().len(), index + 1);
     }
 }
@@ -114,7 +114,7 @@ fn r35_a_run_that_left_nothing_leaves_no_file() {
     let directory = tempfile::tempdir().unwrap();
     let set = CreatedSet::default();
     set.keep_on_disk(directory.path(), &header(), Events::nowhere());
-    set.intend(&object(0));
+    set.intend([&object(0)]);
     set.withdraw(&object(0));
     set.close_if_empty();
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -138,7 +138,7 @@ fn r35_a_directory_that_cannot_be_written_is_one_warning_and_the_set_goes_on() {
     let (events, mut receiver) = Events::channel();
     let set = CreatedSet::default();
     set.keep_on_disk(&file.path().join("below-a-file"), &header(), events);
-    set.intend(&object(0));
+    set.intend([&object(0)]);
     set.confirm(&object(0), uid("j"));
     set.close_if_empty();
     let warnings = warnings(&mut receiver);
@@ -258,7 +258,7 @@ fn r31_an_absent_object_is_final_only_when_no_create_of_it_can_still_be_committe
     assert!(Claim::Confirmed { uid: uid("j") }.absence_is_final(now));
 
     let set = CreatedSet::default();
-    set.intend_all([&object(0), &object(1), &object(2)]);
+    set.intend([&object(0), &object(1), &object(2)]);
     set.confirm(&object(2), uid("r"));
     set.settle(&settled(0, None, Fate::Gone));
     set.settle(&settled(1, Some("proven"), Fate::Deleted));
@@ -356,7 +356,7 @@ proptest! {
         for step in steps {
             match step {
                 Step::Intend(objects) => {
-                    set.intend_all(&objects);
+                    set.intend(&objects);
                     for object in objects {
                         expected.entry(object).or_default();
                     }

@@ -6,11 +6,13 @@
 mod support;
 
 mod bed;
+mod cleanup;
 mod cli;
 mod diagnosis;
 mod gate;
 mod input;
 mod kubectl;
+mod orphans;
 mod proxy;
 mod report;
 mod roles;

@@ -10,6 +10,7 @@ mod https;
 pub(crate) mod kubeconfig;
 pub(crate) mod namespace;
 pub(crate) mod node;
+pub(crate) mod orphans;
 pub(crate) mod pki;
 mod process;
 mod programs;

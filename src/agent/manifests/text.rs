@@ -1,9 +1,10 @@
 //! Objects as text that `kubectl apply -f` reads.
 
+use serde::Serialize;
 use serde_json::{Value, json};
 
 /// One YAML document, ended by a line end.
-pub(crate) fn yaml(object: &Value) -> String {
+pub(crate) fn yaml(object: &impl Serialize) -> String {
     let options = serde_saphyr::ser_options! { compact_list_indent: true, prefer_block_scalars: false };
     // Maps with string keys, strings and finite numbers: there is nothing in an object that YAML cannot say.
     serde_saphyr::to_string_with_options(object, options).unwrap_or_default()

@@ -1,0 +1,268 @@
+//! Looking at a cluster for what runs left. Reads only.
+
+use std::collections::BTreeSet;
+use std::future::Future;
+
+use futures::future::{join, join_all};
+use futures::stream::{self, StreamExt as _};
+use k8s_openapi::api::batch::v1::Job;
+use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
+use kube::Api;
+use kube::api::{DynamicObject, ListParams, ObjectList, PartialObjectMeta};
+use tokio::time::Instant;
+
+use crate::agent::cluster::Cluster;
+use crate::agent::labels;
+use crate::agent::object::{Kind, ObjectRef};
+use crate::agent::orphans::judge::{Filter, recorded};
+use crate::agent::orphans::live::{JobsSeen, Live, Sight};
+use crate::error::ApiError;
+use crate::ledger::{Past, Reading};
+
+/// Objects in one page of a list.
+const PAGE: u32 = 500;
+
+/// Single reads at once.
+const READS: usize = 16;
+
+/// How often a list is begun anew because the server forgot where it was.
+const RESTARTS: usize = 3;
+
+/// Looks for everything that is left of runs.
+///
+/// Jobs come first: an object that stands after its run had no active Job is left, whereas an active Job that is seen
+/// after its run's objects may have been created since.
+///
+/// RBAC: `list` on jobs, serviceaccounts, roles, rolebindings, configmaps, clusterroles and clusterrolebindings; `get` on
+/// what the ledgers name. What is forbidden is returned as unseen. What fails otherwise, but may pass, is repeated
+/// until the deadline.
+pub(crate) async fn everything(
+    cluster: &Cluster,
+    reading: &Reading,
+    filter: &Filter,
+    deadline: Instant,
+) -> Result<(Sight, Vec<ApiError>), ApiError> {
+    let mut survey = Survey::new(cluster, deadline);
+    survey.jobs(filter.namespace.as_deref()).await?;
+    survey.others(filter.namespace.as_deref()).await?;
+    survey.jobs_of_cluster_wide_grants().await?;
+    survey.entries(reading.pasts.iter().filter(|past| !past.live), filter).await?;
+    Ok((survey.sight, survey.unseen))
+}
+
+/// Looks at what ledgers name and at nothing else. RBAC: `get` on it; what is forbidden stays unseen.
+pub(crate) async fn recorded_objects(cluster: &Cluster, pasts: &[Past], deadline: Instant) -> Result<Sight, ApiError> {
+    let mut survey = Survey::new(cluster, deadline);
+    survey.entries(pasts.iter(), &Filter::default()).await?;
+    Ok(survey.sight)
+}
+
+struct Survey<'a> {
+    reader: Reader<'a>,
+    sight: Sight,
+    unseen: Vec<ApiError>,
+}
+
+impl<'a> Survey<'a> {
+    fn new(cluster: &'a Cluster, deadline: Instant) -> Self {
+        Self { reader: Reader { cluster, deadline }, sight: Sight::default(), unseen: Vec::new() }
+    }
+
+    /// Jobs of all namespaces, since a cluster-scoped object may belong to a run of any, or else of the one asked for.
+    async fn jobs(&mut self, namespace: Option<&str>) -> Result<(), ApiError> {
+        let forbidden = match self.reader.jobs(None).await {
+            Ok(jobs) => {
+                self.sight.jobs = JobsSeen::Everywhere;
+                self.sight.extend(jobs);
+                return Ok(());
+            }
+            Err(error) if error.is_forbidden() => error,
+            Err(error) => return Err(error),
+        };
+        let Some(namespace) = namespace else {
+            self.unseen.push(forbidden);
+            return Ok(());
+        };
+        self.jobs_in([namespace.to_owned()].into()).await
+    }
+
+    async fn jobs_in(&mut self, namespaces: BTreeSet<String>) -> Result<(), ApiError> {
+        let lists = join_all(namespaces.iter().map(|namespace| self.reader.jobs(Some(namespace)))).await;
+        for (namespace, list) in namespaces.into_iter().zip(lists) {
+            if let Some(jobs) = self.seen(list)? {
+                self.sight.extend(jobs);
+                if let JobsSeen::In(seen) = &mut self.sight.jobs {
+                    seen.insert(namespace);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    async fn others(&mut self, namespace: Option<&str>) -> Result<(), ApiError> {
+        let reader = self.reader;
+        let of_agent =
+            format!("{}={},{}={}", labels::COMPONENT, labels::SNAPSHOT_AGENT, labels::MANAGED_BY, labels::AICR);
+        let of_aicr = format!("{}={}", labels::NAME, labels::AICR);
+        let kinds = [
+            (Kind::ServiceAccount, namespace, &of_agent),
+            (Kind::Role, namespace, &of_agent),
+            (Kind::RoleBinding, namespace, &of_agent),
+            (Kind::ConfigMap, namespace, &of_aicr),
+            (Kind::ClusterRole, None, &of_agent),
+        ];
+        let lists = kinds.map(|(kind, namespace, selector)| reader.metadata(kind, namespace, selector));
+        let (lists, bindings) = join(join_all(lists), reader.bindings(&of_agent)).await;
+        for list in lists {
+            let list = self.seen(list)?;
+            self.sight.extend(list.into_iter().flatten());
+        }
+        for (live, homes) in self.seen(bindings)?.into_iter().flatten() {
+            for run in live.runs() {
+                self.sight.homes.entry(run).or_default().extend(homes.iter().cloned());
+            }
+            self.sight.add(live);
+        }
+        Ok(())
+    }
+
+    /// Where Jobs cannot be listed everywhere: the namespaces that bindings point to.
+    async fn jobs_of_cluster_wide_grants(&mut self) -> Result<(), ApiError> {
+        let JobsSeen::In(seen) = &self.sight.jobs else { return Ok(()) };
+        let due: BTreeSet<String> =
+            self.sight.homes.values().flatten().filter(|home| !seen.contains(*home)).cloned().collect();
+        self.jobs_in(due).await
+    }
+
+    /// What ledgers name: labels may have been kept off it, and other namespaces may hold it.
+    async fn entries<'p>(&mut self, pasts: impl Iterator<Item = &'p Past>, filter: &Filter) -> Result<(), ApiError> {
+        let mut due = BTreeSet::new();
+        for past in pasts {
+            due.extend(recorded(past).into_iter().map(|entry| entry.object));
+        }
+        due.retain(|object| filter.takes_namespace_of(object) && !self.sight.live.contains_key(object));
+        let reader = self.reader;
+        let mut reads = stream::iter(due)
+            .map(|object| async move {
+                let live = reader.object(&object).await;
+                (object, live)
+            })
+            .buffer_unordered(READS);
+        while let Some((object, live)) = reads.next().await {
+            match self.seen(live)? {
+                Some(Some(live)) => self.sight.add(live),
+                Some(None) => {
+                    self.sight.absent.insert(object);
+                }
+                None => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// What a read gave, or `None` if it is forbidden.
+    fn seen<T>(&mut self, read: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+        match read {
+            Ok(read) => Ok(Some(read)),
+            Err(error) if error.is_forbidden() => {
+                self.unseen.push(error);
+                Ok(None)
+            }
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The reads of a survey, each repeated until its deadline.
+#[derive(Clone, Copy)]
+struct Reader<'a> {
+    cluster: &'a Cluster,
+    deadline: Instant,
+}
+
+impl Reader<'_> {
+    async fn object(self, object: &ObjectRef) -> Result<Option<Live>, ApiError> {
+        if object.kind == Kind::Job {
+            return Ok(self.cluster.get::<Job>(object, self.deadline).await?.map(Live::job));
+        }
+        let live = self.cluster.metadata(object, self.deadline).await?;
+        Ok(live.map(|live| Live::new(object.kind, live.metadata)))
+    }
+
+    async fn jobs(self, namespace: Option<&str>) -> Result<Vec<Live>, ApiError> {
+        let api: Api<Job> = match namespace {
+            Some(namespace) => Api::namespaced(self.cluster.client(), namespace),
+            None => Api::all(self.cluster.client()),
+        };
+        let selector = format!("{}={}", labels::COMPONENT, labels::SNAPSHOT_AGENT);
+        self.pages(&list_action(Kind::Job, namespace), &selector, |parameters| list(&api, parameters), Live::job).await
+    }
+
+    /// Whole, since the accounts that they grant to say where the run is.
+    async fn bindings(self, selector: &str) -> Result<Vec<(Live, BTreeSet<String>)>, ApiError> {
+        let api: Api<ClusterRoleBinding> = Api::all(self.cluster.client());
+        let take = |binding: ClusterRoleBinding| {
+            let homes = binding.subjects.into_iter().flatten().filter_map(|subject| subject.namespace).collect();
+            (Live::new(Kind::ClusterRoleBinding, binding.metadata), homes)
+        };
+        let action = list_action(Kind::ClusterRoleBinding, None);
+        self.pages(&action, selector, |parameters| list(&api, parameters), take).await
+    }
+
+    async fn metadata(self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<Live>, ApiError> {
+        let api = self.cluster.api(kind, namespace);
+        let list = |parameters: ListParams| {
+            let api = api.clone();
+            async move { api.list_metadata(&parameters).await }
+        };
+        let take = |live: PartialObjectMeta<DynamicObject>| Live::new(kind, live.metadata);
+        self.pages(&list_action(kind, namespace), selector, list, take).await
+    }
+
+    /// Lists page by page and keeps of each object only what is taken.
+    async fn pages<K, T, F>(
+        self,
+        action: &str,
+        selector: &str,
+        list: impl Fn(ListParams) -> F,
+        take: impl Fn(K) -> T,
+    ) -> Result<Vec<T>, ApiError>
+    where
+        K: Clone,
+        F: Future<Output = Result<ObjectList<K>, kube::Error>>,
+    {
+        let first = ListParams::default().labels(selector).limit(PAGE);
+        let (mut parameters, mut kept, mut restarts) = (first.clone(), Vec::new(), 0);
+        loop {
+            let page = self.cluster.repeated(action, self.deadline, || list(parameters.clone())).await;
+            let page = match page {
+                // The server keeps the state of a list for some minutes only.
+                Err(error) if error.has_code(410) && restarts < RESTARTS => {
+                    (parameters, restarts) = (first.clone(), restarts + 1);
+                    kept.clear();
+                    continue;
+                }
+                page => page?,
+            };
+            kept.extend(page.items.into_iter().map(&take));
+            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => parameters.continue_token = Some(token),
+                None => return Ok(kept),
+            }
+        }
+    }
+}
+
+async fn list<K>(api: &Api<K>, parameters: ListParams) -> Result<ObjectList<K>, kube::Error>
+where
+    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
+{
+    api.list(&parameters).await
+}
+
+fn list_action(kind: Kind, namespace: Option<&str>) -> String {
+    match namespace {
+        Some(namespace) => format!("list {} in namespace {namespace}", kind.plural()),
+        None => format!("list {}", kind.plural()),
+    }
+}

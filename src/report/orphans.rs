@@ -1,0 +1,250 @@
+//! The list of orphans in kubectl's formats (R37).
+
+use std::iter;
+
+use clap::ValueEnum;
+use jiff::Timestamp;
+use serde::Serialize;
+
+use crate::agent::cleanup::Reason;
+use crate::agent::created_set::Uid;
+use crate::agent::manifests::text;
+use crate::agent::object::{Kind, ObjectRef};
+use crate::agent::orphans::Orphan;
+use crate::report::age::age;
+use crate::report::table;
+
+/// Version of the JSON and YAML that is printed.
+const SCHEMA_VERSION: u32 = 1;
+
+/// How the list is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Format {
+    /// Columns
+    Table,
+    /// Columns, with UID and the server's words
+    Wide,
+    /// JSON
+    Json,
+    /// YAML
+    Yaml,
+    /// Names that kubectl delete takes
+    Name,
+}
+
+/// The list as machines read it.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct List<'a> {
+    schema_version: u32,
+    items: Vec<Item<'a>>,
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct Item<'a> {
+    kind: Kind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    namespace: Option<&'a str>,
+    name: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uid: Option<&'a str>,
+    run_id: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    created_at: Option<Timestamp>,
+    reason: Reason,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    message: Option<&'a str>,
+}
+
+/// The whole list, ended by a line end. Columns without rows are no text.
+pub(crate) fn render(orphans: &[Orphan], format: Format, headers: bool, now: Timestamp) -> String {
+    match format {
+        Format::Table => {
+            columns(orphans, headers, ["KIND", "NAMESPACE", "NAME", "RUN ID", "AGE", "REASON"], |orphan| {
+                common(orphan, now)
+            })
+        }
+        Format::Wide => {
+            let header = ["KIND", "NAMESPACE", "NAME", "RUN ID", "AGE", "REASON", "UID", "MESSAGE"];
+            columns(orphans, headers, header, |orphan| {
+                let [kind, namespace, name, run_id, age, reason] = common(orphan, now);
+                let uid = orphan.uid.as_ref().map_or_else(none, |uid| uid.as_str().to_owned());
+                let message = orphan.left.message.as_ref().map_or_else(none, |message| message.replace('\n', " "));
+                [kind, namespace, name, run_id, age, reason, uid, message]
+            })
+        }
+        // Strings, numbers and nothing else: there is nothing in the list that JSON or YAML cannot say.
+        Format::Json => serde_json::to_string_pretty(&list(orphans)).unwrap_or_default() + "\n",
+        Format::Yaml => text::yaml(&list(orphans)),
+        Format::Name => orphans.iter().map(|orphan| name(&orphan.object) + "\n").collect(),
+    }
+}
+
+fn columns<const N: usize>(
+    orphans: &[Orphan],
+    headers: bool,
+    header: [&str; N],
+    row: impl Fn(&Orphan) -> [String; N],
+) -> String {
+    if orphans.is_empty() {
+        return String::new();
+    }
+    let header = headers.then(|| header.map(str::to_owned));
+    table::columns(header.into_iter().chain(orphans.iter().map(row)))
+}
+
+fn common(orphan: &Orphan, now: Timestamp) -> [String; 6] {
+    [
+        orphan.object.kind.to_string(),
+        orphan.object.namespace.clone().unwrap_or_else(none),
+        orphan.object.name.clone(),
+        Some(orphan.run_id.clone()).filter(|run_id| !run_id.is_empty()).unwrap_or_else(none),
+        orphan.created.map_or_else(|| "<unknown>".to_owned(), |created| age(now.duration_since(created))),
+        orphan.left.reason.to_string(),
+    ]
+}
+
+fn none() -> String {
+    "<none>".to_owned()
+}
+
+fn list(orphans: &[Orphan]) -> List<'_> {
+    List { schema_version: SCHEMA_VERSION, items: orphans.iter().map(item).collect() }
+}
+
+fn item(orphan: &Orphan) -> Item<'_> {
+    Item {
+        kind: orphan.object.kind,
+        namespace: orphan.object.namespace.as_deref(),
+        name: &orphan.object.name,
+        uid: orphan.uid.as_ref().map(Uid::as_str),
+        run_id: &orphan.run_id,
+        created_at: orphan.created,
+        reason: orphan.left.reason,
+        message: orphan.left.message.as_deref(),
+    }
+}
+
+/// `job.batch/aicr-1`: unambiguous even where another API group has a kind of the same name.
+fn name(object: &ObjectRef) -> String {
+    let kind = object.kind.as_str().to_ascii_lowercase();
+    let dot = if object.kind.group().is_empty() { "" } else { "." };
+    format!("{kind}{dot}{}/{}", object.kind.group(), object.name)
+}
+
+/// What is said where there is nothing to show.
+pub(crate) fn nothing(namespace: Option<&str>) -> String {
+    let namespace = namespace.map(|namespace| format!(" in namespace {namespace} or without one"));
+    iter::once("no orphans found").chain(namespace.as_deref()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::created_set::Left;
+
+    fn orphans() -> Vec<Orphan> {
+        let created: Timestamp = "2026-08-21T14:22:33Z".parse().unwrap();
+        let orphan = |object, run_id: &str, uid: &str, reason, message: Option<&str>| Orphan {
+            object,
+            uid: Uid::new(uid.to_owned()),
+            run_id: run_id.to_owned(),
+            created: (!uid.is_empty()).then_some(created),
+            left: Left { reason, message: message.map(str::to_owned) },
+        };
+        let job = ObjectRef::namespaced(Kind::Job, "gpu", "aicr-nightly");
+        let binding = ObjectRef::cluster(Kind::ClusterRoleBinding, "aicr-node-reader-nightly");
+        let account = ObjectRef::namespaced(Kind::ServiceAccount, "gpu", "stray");
+        vec![
+            orphan(account, "", "", Reason::NoRecord, None),
+            orphan(job, "nightly", "u-1", Reason::StillTerminating, None),
+            orphan(binding, "nightly", "u-2", Reason::DeleteFailed, Some("denied by\npolicy \u{1b}[31mx")),
+        ]
+    }
+
+    fn shown(format: Format, headers: bool) -> String {
+        render(&orphans(), format, headers, "2026-08-21T14:25:53Z".parse().unwrap())
+    }
+
+    #[test]
+    fn r37_table_and_wide_table() {
+        insta::assert_snapshot!(shown(Format::Table, true), @r"
+        KIND                 NAMESPACE   NAME                       RUN ID    AGE         REASON
+        ServiceAccount       gpu         stray                      <none>    <unknown>   NoRecord
+        Job                  gpu         aicr-nightly               nightly   3m20s       StillTerminating
+        ClusterRoleBinding   <none>      aicr-node-reader-nightly   nightly   3m20s       DeleteFailed
+        ");
+        insta::assert_snapshot!(shown(Format::Wide, true), @r"
+        KIND                 NAMESPACE   NAME                       RUN ID    AGE         REASON             UID      MESSAGE
+        ServiceAccount       gpu         stray                      <none>    <unknown>   NoRecord           <none>   <none>
+        Job                  gpu         aicr-nightly               nightly   3m20s       StillTerminating   u-1      <none>
+        ClusterRoleBinding   <none>      aicr-node-reader-nightly   nightly   3m20s       DeleteFailed       u-2      denied by policy x
+        ");
+    }
+
+    #[test]
+    fn r37_headers_may_be_left_out() {
+        let (with, without) = (shown(Format::Table, true), shown(Format::Table, false));
+        assert_eq!(with.lines().count(), without.lines().count() + 1);
+        assert!(!without.contains("REASON"));
+    }
+
+    #[test]
+    fn r37_json_and_yaml_say_the_same() {
+        insta::assert_snapshot!(shown(Format::Json, true), @r#"
+        {
+          "schemaVersion": 1,
+          "items": [
+            {
+              "kind": "ServiceAccount",
+              "namespace": "gpu",
+              "name": "stray",
+              "runId": "",
+              "reason": "NoRecord"
+            },
+            {
+              "kind": "Job",
+              "namespace": "gpu",
+              "name": "aicr-nightly",
+              "uid": "u-1",
+              "runId": "nightly",
+              "createdAt": "2026-08-21T14:22:33Z",
+              "reason": "StillTerminating"
+            },
+            {
+              "kind": "ClusterRoleBinding",
+              "name": "aicr-node-reader-nightly",
+              "uid": "u-2",
+              "runId": "nightly",
+              "createdAt": "2026-08-21T14:22:33Z",
+              "reason": "DeleteFailed",
+              "message": "denied by\npolicy \u001b[31mx"
+            }
+          ]
+        }
+        "#);
+        let (json, yaml) = (shown(Format::Json, true), shown(Format::Yaml, true));
+        let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+        assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), json);
+    }
+
+    #[test]
+    fn r37_names_are_what_kubectl_delete_takes() {
+        assert_eq!(
+            shown(Format::Name, true),
+            "serviceaccount/stray\njob.batch/aicr-nightly\n\
+             clusterrolebinding.rbac.authorization.k8s.io/aicr-node-reader-nightly\n"
+        );
+    }
+
+    #[test]
+    fn r37_nothing_found_leaves_columns_and_names_empty_and_json_whole() {
+        let now = Timestamp::UNIX_EPOCH;
+        for format in [Format::Table, Format::Wide, Format::Name] {
+            assert_eq!(render(&[], format, true, now), "");
+        }
+        let json: serde_json::Value = serde_json::from_str(&render(&[], Format::Json, true, now)).unwrap();
+        assert_eq!(json, serde_json::json!({ "schemaVersion": 1, "items": [] }));
+    }
+}
