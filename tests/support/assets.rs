@@ -129,7 +129,6 @@ fn build(program: &'static str, path: &Path) -> Result<(), String> {
     let started = Instant::now();
     let output = Command::new("go")
         .current_dir(module)
-        .env("CGO_ENABLED", "0")
         .args(["build", "-mod=readonly", "-ldflags"])
         .arg(format!(
             "-s -w {variable}.gitVersion={version} {variable}.gitMajor={major} \
