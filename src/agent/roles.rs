@@ -143,7 +143,7 @@ pub(crate) fn shared_account(discover_network: bool) -> &'static str {
 }
 
 /// Commands that take the objects away again: bindings first, so that no right outlives its role's name.
-pub(crate) fn revoke_commands(objects: &[ObjectRef]) -> Vec<String> {
+fn revoke_commands(objects: &[ObjectRef]) -> Vec<String> {
     let mut objects: Vec<&ObjectRef> = objects.iter().collect();
     objects.sort_by_key(|object| !object.kind.is_binding());
     objects

@@ -78,7 +78,7 @@ pub(crate) async fn run(
     if let Some(object) = in_use {
         return Err(Error::RunIdInUse { run_id: identity.run_id.clone(), object });
     }
-    events.note(format!("{} permissions checked, all there", report.passed.len()));
+    events.note(format!("{} permissions checked and found", report.passed.len()));
     for note in report.notes {
         events.note(note);
     }

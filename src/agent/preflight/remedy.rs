@@ -9,7 +9,7 @@ use crate::agent::run_id::RunId;
 use crate::agent::{labels, manifests};
 
 /// Stands where the caller's name belongs if the server did not say it.
-pub(crate) const BLANK: &str = "YOUR-USER-NAME";
+const BLANK: &str = "YOUR-USER-NAME";
 
 const RBAC: &str = "rbac.authorization.k8s.io";
 

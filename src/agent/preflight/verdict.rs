@@ -334,7 +334,7 @@ impl Weighing<'_> {
             (Scope::Namespace(namespace), 404) => {
                 self.problem(Problem::NamespaceMissing { namespace: namespace.clone(), needed_for: "the run" });
             }
-            (_, 400 | 404 | 405 | 415) => self.warn(format!(
+            (_, 400 | 404 | 405 | 409 | 415) => self.warn(format!(
                 "whether you may grant the agent its rights could not be tried without writing: {}",
                 status.message
             )),
