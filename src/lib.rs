@@ -2,6 +2,11 @@
 //!
 //! This is the library behind `kubectl aicr`. It prints nothing: it returns values and emits events.
 
+#![cfg_attr(
+    not(feature = "cli"),
+    expect(dead_code, unused_imports, reason = "orphans, reading ledgers and texts serve the command line alone")
+)]
+
 pub mod agent;
 #[cfg(feature = "cli")]
 pub mod cli;
