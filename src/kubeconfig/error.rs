@@ -137,10 +137,6 @@ pub enum Error {
     #[error("cannot set up TLS: {0}")]
     Tls(#[source] Box<kube::Error>),
 
-    /// A client certificate and its key do not fit.
-    #[error("the client certificate and its key cannot be used together: {0}")]
-    Identity(#[source] rustls::Error),
-
     /// A token or password holds characters that a header cannot carry.
     #[error(
         "the token or password holds characters that cannot be sent in a header; write it anew, without line breaks"

@@ -212,7 +212,7 @@ impl ExecPlugin {
                 let place = |what| Place { entry: &self.plugin.user, what };
                 let chain = place("clientCertificateData").certificates(chain.expose().as_bytes())?;
                 let key = place("clientKeyData").key(key.expose().as_bytes())?;
-                Some(Identity { chain, key })
+                Some(Identity { entry: self.plugin.user.clone(), chain, key })
             }
             _ => return Err(self.failed("it gave only one of certificate and key")),
         };

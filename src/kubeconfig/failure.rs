@@ -6,7 +6,7 @@ use std::io;
 use rustls::CertificateError;
 
 use super::Error;
-use super::route::ConnectError;
+use super::route::{ConnectError, Lost};
 
 /// Why a call failed, and what to do about it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -39,9 +39,12 @@ pub(crate) fn classify(error: &kube::Error) -> Diagnosis {
             if let Some(error) = find::<Error>(&**cause) {
                 return diagnosis(Kind::Unauthenticated, error.to_string(), None);
             }
-            match find::<ConnectError>(&**cause) {
-                Some(error) => unreachable(error),
-                None => lost(&**cause),
+            if let Some(error) = find::<ConnectError>(&**cause) {
+                return unreachable(error);
+            }
+            match find::<Lost>(&**cause) {
+                Some(error) => lost(&error.to, error.plain, error),
+                None => lost(API_SERVER, false, &**cause),
             }
         }
         kube::Error::SerdeError(_) | kube::Error::FromUtf8(_) => diagnosis(
@@ -49,9 +52,9 @@ pub(crate) fn classify(error: &kube::Error) -> Diagnosis {
             format!("the answer is not one of a Kubernetes API server: {}", text_of(error)),
             Some("check the server's address"),
         ),
-        kube::Error::HyperError(error) => lost(error),
-        kube::Error::ReadEvents(error) => lost(error),
-        _ => lost(error),
+        kube::Error::HyperError(error) => lost(API_SERVER, false, error),
+        kube::Error::ReadEvents(error) => lost(API_SERVER, false, error),
+        _ => lost(API_SERVER, false, error),
     }
 }
 
@@ -72,22 +75,25 @@ pub(crate) fn refusal(status: &kube::core::Status) -> Diagnosis {
             Some("log in again or renew the token; `kubectl auth whoami` shows whether they are accepted"),
         ),
         403 => diagnosis(Kind::Forbidden, said, None),
-        400 if said.contains("HTTP request to an HTTPS server") => diagnosis(
-            Kind::Unreachable,
-            "the server speaks https, and was sent plain http",
-            Some("write https:// in front of the server's address (--server or `server` in the kubeconfig)"),
-        ),
+        400 if said.contains("HTTP request to an HTTPS server") => {
+            diagnosis(Kind::Unreachable, "the server speaks https, and was sent plain http", Some(HTTPS))
+        }
         _ => diagnosis(Kind::Refused, said, None),
     }
 }
 
 /// A connection that ended before the answer was complete.
-fn lost(error: &(dyn StdError + 'static)) -> Diagnosis {
+fn lost(to: &str, plain: bool, error: &(dyn StdError + 'static)) -> Diagnosis {
     let text = text_of(error);
     // With TLS 1.3 a server judges the client's certificate after the handshake. Of the alert h2 keeps but the text.
-    let next = text.contains("received fatal alert").then_some(CLIENT_CERTIFICATE);
-    diagnosis(Kind::Unreachable, format!("the connection to the API server broke: {text}"), next)
+    let next = if text.contains("received fatal alert") { Some(CLIENT_CERTIFICATE) } else { plain.then_some(HTTPS) };
+    diagnosis(Kind::Unreachable, format!("the connection to {to} broke: {text}"), next)
 }
+
+const API_SERVER: &str = "the API server";
+
+const HTTPS: &str =
+    "if the server speaks https, write https:// in front of its address (--server or `server` in the kubeconfig)";
 
 const CLIENT_CERTIFICATE: &str = "check that the user's client certificate is valid, and for this cluster";
 

@@ -106,7 +106,7 @@ async fn r42_a_connection_that_breaks_is_told_from_one_that_never_was() {
     let request = Request::post("/x").body(b"{}".to_vec()).unwrap();
     let diagnosis = classify(&connection.client.request::<serde_json::Value>(request).await.unwrap_err());
     assert_eq!(diagnosis.kind, Kind::Unreachable);
-    assert!(diagnosis.cause.contains("the connection to the API server broke"), "{diagnosis:?}");
+    assert!(diagnosis.cause.contains(&format!("the connection to https://{} broke", server.address)), "{diagnosis:?}");
 }
 
 #[test]

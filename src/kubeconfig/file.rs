@@ -318,7 +318,8 @@ fn add_entries<T>(
 /// Makes a path absolute that is relative to the file's directory.
 fn resolve(base: &Path, reference: Option<&mut String>) {
     if let Some(reference) = reference
-        && let Some(absolute) = base.join(reference.as_str()).to_str()
+        // Taking the path apart drops `.` from it.
+        && let Some(absolute) = base.join(reference.as_str()).components().collect::<PathBuf>().to_str()
     {
         absolute.clone_into(reference);
     }

@@ -119,18 +119,21 @@ pub(super) fn trust(flags: &ConnectionFlags, cluster: &Cluster, label: &str) -> 
     let entry = if from_flag { "--certificate-authority" } else { label };
     let file = Place { entry, what: "certificate-authority" };
     let data = Place { entry, what: "certificate-authority-data" };
-    let pem = match (&cluster.certificate_authority, &cluster.certificate_authority_data) {
+    let found = match (&cluster.certificate_authority, &cluster.certificate_authority_data) {
         (Some(_), Some(_)) => {
             return Err(data.invalid("and certificate-authority exclude one another; remove one"));
         }
-        (Some(path), None) => Some(file.read(path)?),
-        (None, Some(text)) => Some(data.decode(text)?),
+        (Some(path), None) => Some((file, file.read(path)?)),
+        (None, Some(text)) => Some((data, data.decode(text)?)),
         (None, None) => None,
     };
-    let roots = pem.as_deref().map(|pem| file.certificates(pem)).transpose()?;
-    if roots.is_some() && cluster.insecure_skip_tls_verify {
-        return Err(file.invalid("and insecure-skip-tls-verify exclude one another; remove one"));
+    if let Some((place, _)) = &found
+        && cluster.insecure_skip_tls_verify
+    {
+        return Err(place.invalid("and insecure-skip-tls-verify exclude one another; remove one"));
     }
+    let roots = found.as_ref().map(|(place, pem)| place.certificates(pem)).transpose()?;
+    let pem = found.map(|(_, pem)| pem);
     let server_name = cluster.tls_server_name.as_ref().map(|name| {
         let place = Place { entry: label, what: "tls-server-name" };
         ServerName::try_from(name.clone()).map_err(|_| place.invalid(format_args!("{name:?} is not a host name")))
@@ -164,7 +167,7 @@ pub(super) fn identity(flags: &ConnectionFlags, user: &User, label: &str) -> Res
         (Some(path), None) => file.key(&file.read(path)?)?,
         (None, Some(text)) => data.key(&data.decode(text.expose())?)?,
     };
-    Ok(Some(Identity { chain, key }))
+    Ok(Some(Identity { entry: certificate_entry.to_owned(), chain, key }))
 }
 
 /// What a user's `Authorization` header is made of.

@@ -18,6 +18,7 @@ use tracing::trace;
 use super::LOG;
 use super::failure::text_of;
 use super::stream::{Connector, Stream};
+use super::target::is_tls;
 
 /// A document of 1 MiB arrives without waiting for the window to be opened again.
 const STREAM_WINDOW: u32 = 2 << 20;
@@ -73,6 +74,16 @@ pub(super) struct ConnectError {
 #[error("{0}")]
 pub(super) struct Cause(#[source] BoxError);
 
+/// A connection ended before the answer came.
+#[derive(Debug, thiserror::Error)]
+#[error("{source}")]
+pub(super) struct Lost {
+    pub(super) to: Arc<str>,
+    /// The request was sent as plain http.
+    pub(super) plain: bool,
+    source: BoxError,
+}
+
 /// What requests are sent with.
 #[derive(Clone)]
 pub(super) enum Protocol {
@@ -88,6 +99,11 @@ pub(super) struct Unanswered {
 }
 
 impl Route {
+    /// An error that says where to a connection was lost.
+    pub(super) fn lost(&self, source: BoxError) -> Lost {
+        Lost { to: self.to.clone(), plain: !is_tls(&self.server), source }
+    }
+
     /// Connects, and settles the protocol.
     pub(super) async fn open(self) -> Result<Protocol, ConnectError> {
         let failed = |cause: Option<BoxError>| ConnectError {

@@ -41,6 +41,8 @@ pub(super) struct Trust {
 /// A client certificate and its key.
 #[derive(Debug)]
 pub(super) struct Identity {
+    /// The entry or flag that it comes from.
+    pub(super) entry: String,
     pub(super) chain: Vec<CertificateDer<'static>>,
     pub(super) key: PrivateKeyDer<'static>,
 }

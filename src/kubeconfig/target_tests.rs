@@ -134,7 +134,7 @@ fn r39_flags_choose_and_override_context_cluster_user_and_server() {
         // A file with a token wins over --token, which then is but a fallback.
         (flags(|f| { f.user = some("file"); f.token = Some("t9".into()) }), "https://one.test:6443/", "file token else Some(\"t9\")", Some("one")),
         (flags(|f| f.user = some("both")), "https://one.test:6443/", "file token else Some(\"t3\")", Some("one")),
-        (flags(|f| f.user = some("exec")), "https://one.test:6443/", &format!("exec {}", home.path("./login")), Some("one")),
+        (flags(|f| f.user = some("exec")), "https://one.test:6443/", &format!("exec {}", home.path("login")), Some("one")),
         // --token wins over a plugin.
         (flags(|f| { f.user = some("exec"); f.token = Some("t9".into()) }), "https://one.test:6443/", "token t9", Some("one")),
         (flags(|f| f.context = some("anonymous")), "https://one.test:6443/", "anonymous", Some("anonymous")),

@@ -9,6 +9,7 @@ use rustls::crypto::ring;
 use rustls::sign::{CertifiedKey, SingleCertAndKey};
 
 use super::Error;
+use super::material::Place;
 use super::target::{Identity, Trust};
 
 /// A TLS configuration; session resumption is on, as rustls has it.
@@ -25,5 +26,7 @@ pub(super) fn client_config(trust: &mut Trust, identity: Option<Identity>) -> Re
 
 /// A certificate with its key; the two must belong together.
 pub(super) fn certified(identity: Identity) -> Result<CertifiedKey, Error> {
-    CertifiedKey::from_der(identity.chain, identity.key, &ring::default_provider()).map_err(Error::Identity)
+    let place = Place { entry: &identity.entry, what: "client certificate" };
+    CertifiedKey::from_der(identity.chain, identity.key, &ring::default_provider())
+        .map_err(|error| place.invalid(format_args!("and its key cannot be used together: {error}")))
 }

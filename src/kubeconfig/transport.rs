@@ -57,7 +57,7 @@ impl Transport {
             let again = duplicate(&request).filter(|_| left > 0);
             match (self.protocol().await?.send(request).await, again) {
                 (Err(failure), Some(again)) if failure.unseen => request = again,
-                (outcome, _) => return outcome.map_err(|failure| failure.cause),
+                (outcome, _) => return outcome.map_err(|failure| self.0.route.lost(failure.cause).into()),
             }
         }
     }
