@@ -60,6 +60,11 @@ impl Cluster {
         self.client.clone()
     }
 
+    /// The longest that a single call may take.
+    pub(crate) fn request_timeout(&self) -> Duration {
+        self.request_timeout
+    }
+
     /// Creates an object, once: a repeated create would meet its own first attempt and report it as someone else's.
     /// The server is told to give up in time, so that a lost create cannot commit much later (R31).
     /// RBAC: `create` on the kind.

@@ -10,8 +10,11 @@ use crate::agent::object::ObjectRef;
 use crate::agent::run_id::{InvocationId, RunId};
 use crate::diagnose::evidence::Evidence;
 
-/// Log lines that may wait for a slow reader before the log's stream is held back. The run itself never waits.
-const LOG_ROOM: usize = 1024;
+/// Bytes of log lines that may wait for a slow reader before the log's stream is held back. The run itself never waits.
+const LOG_ROOM: u32 = 256 * 1024;
+
+/// What a line takes beside its text.
+const LINE_OVERHEAD: u32 = 64;
 
 /// A step of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +107,7 @@ pub(crate) struct Events {
 impl Events {
     /// Events that nobody listens to.
     pub(crate) fn nowhere() -> Self {
-        Self { sender: None, log_room: Arc::new(Semaphore::new(LOG_ROOM)) }
+        Self { sender: None, log_room: Arc::new(Semaphore::new(LOG_ROOM as usize)) }
     }
 
     /// Events and their receiver.
@@ -130,8 +133,9 @@ impl Events {
 
     /// Sends a log line, waiting for room while the reader is slow.
     pub(crate) async fn log(&self, text: String) {
+        let size = u32::try_from(text.len()).unwrap_or(LOG_ROOM).saturating_add(LINE_OVERHEAD).min(LOG_ROOM);
         if self.sender.is_some()
-            && let Ok(room) = Arc::clone(&self.log_room).acquire_owned().await
+            && let Ok(room) = Arc::clone(&self.log_room).acquire_many_owned(size).await
         {
             self.emit(Event::Log(LogLine { text, _room: room }));
         }

@@ -20,3 +20,4 @@ pub(crate) mod rules;
 pub mod run_id;
 pub(crate) mod wait;
 pub(crate) mod watch;
+pub(crate) mod watches;

@@ -5,114 +5,31 @@ use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{Event as ClusterEvent, Pod};
-use kube::Api;
 use kube::api::ResourceExt as _;
-use tokio::sync::{mpsc, watch as flag};
-use tokio::task::{AbortHandle, JoinHandle};
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
-use crate::agent::cluster::Cluster;
 use crate::agent::created_set::Uid;
 use crate::agent::event::{Event, Events};
-use crate::agent::logs::{self, Tail};
+use crate::agent::logs::{self, FollowedLog};
 use crate::agent::manifests::CONTAINER;
 use crate::agent::object::ObjectRef;
-use crate::agent::watch::{self, Change, Selector};
+use crate::agent::watch::Change;
+use crate::agent::watches::{Seen, Watches};
 use crate::diagnose::evidence::Evidence;
 use crate::diagnose::{self, Diagnosis, Lost, Observed, Reason, Verdict};
 use crate::error::{ApiError, Error};
 
-/// How long the Job may stay unseen by its watch before it is looked for by name.
-const UNSEEN: Duration = Duration::from_secs(3);
+/// How long the Job's watch may be silent where it must have news, before the Job itself is looked at.
+const NEWS_DUE: Duration = Duration::from_secs(3);
 
-/// How long the end of the log may take after the Job has ended.
-const LOG_DRAIN: Duration = Duration::from_secs(5);
+/// Longest time between two such looks.
+const LOOK_AGAIN: Duration = Duration::from_secs(30);
 
 /// How far one watch may be behind another.
 const OUT_OF_STEP: Duration = Duration::from_secs(1);
 
-/// What the watches of a run see.
-#[derive(Debug)]
-enum Seen {
-    Job(Box<Change<Job>>),
-    Pod(Box<Change<Pod>>),
-    Event(Box<Change<ClusterEvent>>),
-}
-
-/// The open watches of a run. They end when this is dropped.
-#[derive(Debug)]
-pub(crate) struct Watches {
-    cluster: Cluster,
-    namespace: String,
-    sender: mpsc::UnboundedSender<Seen>,
-    receiver: mpsc::UnboundedReceiver<Seen>,
-    tasks: Vec<AbortHandle>,
-}
-
-impl Drop for Watches {
-    fn drop(&mut self) {
-        for task in &self.tasks {
-            task.abort();
-        }
-    }
-}
-
-impl Watches {
-    /// Opens the watches of a Job, of pods that may be its, and of its events. The Job need not exist yet.
-    /// RBAC in the namespace: `list` and `watch` on jobs, pods and, where they can be had, events.
-    pub(crate) fn open(cluster: &Cluster, namespace: &str, job: &str) -> Self {
-        let (sender, receiver) = mpsc::unbounded_channel();
-        let mut watches =
-            Self { cluster: cluster.clone(), namespace: namespace.to_owned(), sender, receiver, tasks: Vec::new() };
-        let by_name = Selector { fields: Some(format!("metadata.name={job}")), labels: None };
-        watches.follow("the Job", by_name, Seen::Job);
-        // The Job controller sets this label on its pods on every version; it narrows and proves nothing (R22).
-        let of_job = Selector { labels: Some(format!("job-name={job}")), fields: None };
-        watches.follow("pods", of_job, Seen::Pod);
-        watches.follow_events("Job", job);
-        watches
-    }
-
-    /// Adds the events about one object.
-    fn follow_events(&mut self, kind: &str, name: &str) {
-        let fields = format!("involvedObject.kind={kind},involvedObject.name={name}");
-        self.follow("events", Selector { fields: Some(fields), labels: None }, Seen::Event);
-    }
-
-    fn follow<K>(&mut self, what: &'static str, selector: Selector, seen: fn(Box<Change<K>>) -> Seen)
-    where
-        K: kube::Resource<DynamicType = (), Scope = k8s_openapi::NamespaceResourceScope>
-            + Clone
-            + serde::de::DeserializeOwned
-            + std::fmt::Debug
-            + Send
-            + 'static,
-    {
-        let api: Api<K> = Api::namespaced(self.cluster.client(), &self.namespace);
-        let (cluster, sender) = (self.cluster.clone(), self.sender.clone());
-        let task = tokio::spawn(async move {
-            watch::follow(cluster, api, what, selector, |change| {
-                // A receiver that is gone has dropped the watches.
-                let _ = sender.send(seen(Box::new(change)));
-            })
-            .await;
-        });
-        self.tasks.push(task.abort_handle());
-    }
-}
-
-/// The agent's log while it is followed.
-#[derive(Debug)]
-struct FollowedLog {
-    ended: flag::Sender<bool>,
-    task: JoinHandle<()>,
-}
-
-impl Drop for FollowedLog {
-    fn drop(&mut self) {
-        self.task.abort();
-    }
-}
+/// Failures in a row after which a broken watch is worth telling.
+const WORTH_TELLING: usize = 3;
 
 /// What a run waits for, and what it knows.
 #[derive(Debug)]
@@ -124,10 +41,52 @@ pub(crate) struct Wait {
     observed: Observed,
     event_sources: BTreeSet<String>,
     said: Option<String>,
-    broken: BTreeMap<&'static str, String>,
+    broken: BTreeMap<Watched, Broken>,
     log: Option<FollowedLog>,
-    log_started: bool,
-    tail: Tail,
+    look: Look,
+}
+
+/// What a watch may be broken of, the weightiest first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Watched {
+    Job,
+    Pods,
+    Events,
+}
+
+/// A watch that is broken at the moment.
+#[derive(Debug)]
+struct Broken {
+    failures: usize,
+    cause: String,
+}
+
+/// When to look at the Job itself. Its watch may be silent without being broken, or the Job may have been deleted before
+/// its watch had listed it.
+#[derive(Debug, Default)]
+struct Look {
+    due: Option<Instant>,
+    pause: Duration,
+}
+
+impl Look {
+    /// When to look, if news is due.
+    fn at(&mut self, is_news_due: bool) -> Option<Instant> {
+        if !is_news_due {
+            *self = Self::default();
+            return None;
+        }
+        if self.due.is_none() {
+            self.taken();
+        }
+        self.due
+    }
+
+    /// Puts the next look off, longer each time.
+    fn taken(&mut self) {
+        self.pause = (self.pause * 2).clamp(NEWS_DUE, LOOK_AGAIN);
+        self.due = Some(Instant::now() + self.pause);
+    }
 }
 
 /// How a wait ended that did not fail.
@@ -146,35 +105,30 @@ impl Wait {
             said: None,
             broken: BTreeMap::new(),
             log: None,
-            log_started: false,
-            tail: Tail::default(),
+            look: Look::default(),
         }
     }
 
     /// Waits until the Job has ended, was lost, cannot succeed, or the deadline has passed.
     pub(crate) async fn run(&mut self, deadline: Instant, after: Duration) -> Outcome {
-        let look = Instant::now() + UNSEEN;
-        let mut looked = false;
         loop {
+            let look = self.look.at(self.observed.job.is_none() || self.observed.is_job_due());
             tokio::select! {
                 biased;
-                Some(seen) = self.watches.receiver.recv() => {
-                    self.take(seen);
+                seen = self.watches.next() => {
+                    self.take(seen)?;
                     // What came at once is judged at once.
-                    while let Ok(seen) = self.watches.receiver.try_recv() {
-                        self.take(seen);
+                    while let Some(seen) = self.watches.at_hand() {
+                        self.take(seen)?;
                     }
                     if let Some(outcome) = self.judge() {
-                        self.drain_log().await;
-                        return self.explained(outcome).await;
+                        return self.finish(outcome, deadline).await;
                     }
                 }
-                () = sleep_until(look), if self.observed.job.is_none() && !looked => {
-                    looked = true;
-                    self.look_for_the_job(deadline).await?;
-                }
-                () = sleep_until(deadline) => {
-                    return Err(self.timed_out(after));
+                () = sleep_until(deadline) => return Err(self.timed_out(after)),
+                () = sleep_until(look.unwrap_or(deadline)), if look.is_some() => {
+                    self.watches.look_up(&self.job);
+                    self.look.taken();
                 }
             }
         }
@@ -182,102 +136,92 @@ impl Wait {
 
     /// What was seen, for the case that the run fails.
     pub(crate) async fn evidence(&self) -> Evidence {
-        let pod = self.observed.pods.values().next().map(Pod::name_any);
-        let mut log = self.tail.lines();
+        let mut log = self.log.as_ref().map(FollowedLog::last_lines).unwrap_or_default();
         // A log that could not be followed may be readable once the container has ended.
         if log.is_empty()
-            && let Some(pod) = pod.filter(|_| self.log_started)
+            && let Some(followed) = &self.log
         {
-            let api = Api::namespaced(self.watches.cluster.client(), &self.watches.namespace);
-            log = logs::last_lines(&self.watches.cluster, &api, &pod).await;
+            log = logs::last_lines(self.watches.cluster(), &self.watches.api(), followed.pod()).await;
         }
         Evidence::of(&self.observed, log)
     }
 
-    /// A Job that is deleted before its watch has listed it is never seen, and nothing would ever be.
-    async fn look_for_the_job(&self, deadline: Instant) -> Outcome {
-        let live = self.watches.cluster.metadata(&self.job, deadline).await;
-        match live.map(|live| live.and_then(|live| live.metadata.uid)) {
-            Ok(None) => Err(failed(Diagnosis::of_lost(self.job.to_string(), Lost::Deleted, None))),
-            Ok(Some(uid)) if uid != self.uid.as_str() => {
-                Err(failed(Diagnosis::of_lost(self.job.to_string(), Lost::Replaced, None)))
-            }
-            // A watch that is broken at the moment says so itself.
-            Ok(Some(_)) | Err(_) => Ok(()),
-        }
-    }
-
-    fn take(&mut self, seen: Seen) {
+    /// Takes what was seen into account. Fails if that proves that the Job is not there any more.
+    fn take(&mut self, seen: Seen) -> Outcome {
         match seen {
             Seen::Job(change) => self.take_job(*change),
             Seen::Pod(change) => self.take_pod(*change),
             Seen::Event(change) => self.take_event(*change),
+            Seen::LookedUp(standing) => return self.take_looked_up(*standing),
         }
+        Ok(())
+    }
+
+    fn take_looked_up(&mut self, standing: Result<Option<Job>, ApiError>) -> Outcome {
+        let lost = |how| Err(failed(Diagnosis::of_lost(self.job.to_string(), how, None)));
+        match standing {
+            Ok(None) => return lost(Lost::Deleted),
+            Ok(Some(job)) if job.metadata.uid.as_deref() != Some(self.uid.as_str()) => return lost(Lost::Replaced),
+            Ok(Some(job)) => self.observed.see_job(Some(job), self.uid.as_str()),
+            // A watch that is broken as well says so itself.
+            Err(error) => tracing::debug!(%error, "the Job could not be looked up"),
+        }
+        Ok(())
     }
 
     fn take_job(&mut self, change: Change<Job>) {
         let ours = self.uid.as_str();
         match change {
-            Change::Broken(error) => return self.say_broken("the Job", &error),
+            Change::Broken(error) => return self.note_broken(Watched::Job, &error),
             Change::Listed(jobs) => self.observed.see_job(jobs.into_iter().next(), ours),
             Change::Applied(job) => self.observed.see_job(Some(job), ours),
             Change::Deleted(job) => self.observed.see_job_deleted(job, ours),
         }
-        self.broken.remove("the Job");
+        self.broken.remove(&Watched::Job);
     }
 
     fn take_pod(&mut self, change: Change<Pod>) {
-        let (uid, is_ours) = (self.uid.clone(), |pod: &Pod, uid: &Uid| diagnose::is_owned_by(pod, uid.as_str()));
+        let is_ours = |pod: &Pod| diagnose::is_owned_by(pod, self.uid.as_str());
         match change {
-            Change::Broken(error) => return self.say_broken("the agent's pod", &error),
-            Change::Listed(pods) => {
-                let ours: Vec<_> = pods.into_iter().filter(|pod| is_ours(pod, &uid)).collect();
-                for pod in &ours {
-                    self.follow_pod(pod);
-                }
-                self.observed.see_pods(ours);
-            }
-            Change::Applied(pod) if is_ours(&pod, &uid) => {
-                self.follow_pod(&pod);
-                self.observed.see_pod(pod);
-            }
-            Change::Deleted(pod) if is_ours(&pod, &uid) => self.observed.see_deleted(pod),
+            Change::Broken(error) => return self.note_broken(Watched::Pods, &error),
+            Change::Listed(pods) => self.observed.see_pods(pods.into_iter().filter(is_ours).collect()),
+            Change::Applied(pod) if is_ours(&pod) => self.observed.see_pod(pod),
+            Change::Deleted(pod) if is_ours(&pod) => self.observed.see_deleted(pod),
             Change::Applied(_) | Change::Deleted(_) => {}
         }
-        self.broken.remove("the agent's pod");
+        self.broken.remove(&Watched::Pods);
+        self.follow_pods();
     }
 
-    /// Opens a pod's events, and the agent's log once there can be one.
-    fn follow_pod(&mut self, pod: &Pod) {
-        let name = pod.name_any();
-        if self.event_sources.insert(name.clone()) {
-            self.watches.follow_events("Pod", &name);
+    /// Follows the events of each pod, and the log of the one that counts once there can be one. A Job that was suspended
+    /// and resumed has another pod.
+    fn follow_pods(&mut self) {
+        for pod in self.observed.pods.values() {
+            if self.event_sources.insert(pod.name_any()) {
+                self.watches.follow_events("Pod", &pod.name_any());
+            }
         }
-        let (started, ended) = agent_state(pod);
-        if started && !self.log_started {
-            self.log_started = true;
-            let (sender, receiver) = flag::channel(false);
-            let api = Api::namespaced(self.watches.cluster.client(), &self.watches.namespace);
-            let (cluster, events, tail) = (self.watches.cluster.clone(), self.events.clone(), self.tail.clone());
-            let task = tokio::spawn(logs::follow(cluster, api, name, receiver, events, tail));
-            self.log = Some(FollowedLog { ended: sender, task });
-        }
-        if let Some(log) = &self.log
-            && ended
+        let newest = self.observed.newest_pod();
+        let (has_started, has_ended) = newest.map_or((false, true), agent_state);
+        if let Some(pod) = newest.map(Pod::name_any).filter(|_| has_started)
+            && self.log.as_ref().is_none_or(|log| log.pod() != pod)
         {
-            log.ended.send_replace(true);
+            let (cluster, api, events) = (self.watches.cluster().clone(), self.watches.api(), self.events.clone());
+            self.log = Some(FollowedLog::start(cluster, api, pod, events));
+        }
+        if let Some(log) = self.log.as_ref().filter(|_| has_ended) {
+            log.container_has_ended();
         }
     }
 
     fn take_event(&mut self, change: Change<ClusterEvent>) {
         match change {
-            // Without events the diagnosis is blind there, and the wait is not.
-            Change::Broken(error) => return self.say_broken("events", &error),
+            Change::Broken(error) => return self.note_broken(Watched::Events, &error),
             Change::Listed(events) => events.into_iter().for_each(|event| self.observed.see_event(event)),
             Change::Applied(event) => self.observed.see_event(event),
             Change::Deleted(_) => {}
         }
-        self.broken.remove("events");
+        self.broken.remove(&Watched::Events);
     }
 
     /// Whether the wait is over, and how; says what it waits for when that changed.
@@ -288,25 +232,44 @@ impl Wait {
             None => {}
         }
         let diagnosis = diagnose::diagnose(&self.observed);
-        if self.observed.job.is_some() {
-            self.say(diagnosis.as_ref().map_or_else(|| diagnose::state(&self.observed), Diagnosis::to_string));
+        // Without events the diagnosis is blind there, and the wait is not.
+        let mut broken = self.broken.iter().filter(|(watched, _)| **watched != Watched::Events);
+        let broken = broken.find(|(_, broken)| broken.failures >= WORTH_TELLING).map(|(_, broken)| broken);
+        if self.observed.job.is_some() || broken.is_some() {
+            self.say(self.waiting_for(diagnosis.as_ref(), broken));
         }
         let lasting = diagnosis.filter(|diagnosis| !diagnosis.heals)?;
         Some(Err(failed(lasting)))
     }
 
-    /// The watches are not in step: a Job's failure may be seen before the end of its pod, which says why.
-    async fn explained(&mut self, outcome: Outcome) -> Outcome {
-        let until = Instant::now() + OUT_OF_STEP;
-        while let Some(Verdict::Failed(Diagnosis { reason: Reason::JobFailed { .. }, .. })) =
-            diagnose::verdict(&self.observed)
-        {
-            match timeout_at(until, self.watches.receiver.recv()).await {
-                Ok(Some(seen)) => self.take(seen),
-                Ok(None) | Err(_) => break,
-            }
+    /// Lets what belongs to the Job's end come in: how its pod ended, and the end of the log. Neither decides.
+    async fn finish(&mut self, outcome: Outcome, deadline: Instant) -> Outcome {
+        if diagnose::verdict(&self.observed).is_none() {
+            return outcome;
+        }
+        self.catch_up().await;
+        if let Some(log) = &mut self.log {
+            log.drain(deadline).await;
         }
         self.judge().unwrap_or(outcome)
+    }
+
+    /// The watches are not in step, and the pods' one may be broken: a Job's end may be seen before that of its pod,
+    /// which says why, and whose log is to be shown.
+    async fn catch_up(&mut self) {
+        let until = Instant::now() + OUT_OF_STEP;
+        while !self.observed.is_job_due() {
+            match timeout_at(until, self.watches.next()).await {
+                // The Job has ended: whether it still stands does not matter.
+                Ok(seen) => drop(self.take(seen)),
+                Err(_) => break,
+            }
+        }
+        if !self.observed.is_job_due()
+            && let Ok(Ok(pods)) = timeout(OUT_OF_STEP, self.watches.list_pods()).await
+        {
+            self.take_pod(Change::Listed(pods));
+        }
     }
 
     fn say(&mut self, text: String) {
@@ -316,29 +279,25 @@ impl Wait {
         }
     }
 
-    fn say_broken(&mut self, what: &'static str, error: &ApiError) {
-        let text = format!("the watch of {what} is broken and will be taken up again: {error}");
-        if self.broken.get(what) != Some(&text) {
-            tracing::debug!("{text}");
-            self.broken.insert(what, text);
+    fn note_broken(&mut self, watched: Watched, error: &ApiError) {
+        tracing::debug!(%error, "a watch is broken and will be taken up again");
+        let failures = self.broken.get(&watched).map_or(0, |broken| broken.failures) + 1;
+        self.broken.insert(watched, Broken { failures, cause: error.to_string() });
+    }
+
+    /// What the run waits for, and what keeps it from seeing that.
+    fn waiting_for(&self, diagnosis: Option<&Diagnosis>, broken: Option<&Broken>) -> String {
+        let state = diagnosis.map_or_else(|| diagnose::state(&self.observed), Diagnosis::to_string);
+        match broken {
+            Some(broken) => format!("{state}; this may have changed: {}", broken.cause),
+            None => state,
         }
     }
 
     fn timed_out(&self, after: Duration) -> Error {
-        let (state, next_step) = match diagnose::diagnose(&self.observed) {
-            Some(diagnosis) => (diagnosis.to_string(), Some(diagnosis.next_step)),
-            None => (diagnose::state(&self.observed), None),
-        };
-        let waiting_for = self.broken.values().fold(state, |state, broken| format!("{state}; {broken}"));
-        Error::TimedOut { after, waiting_for, next_step }
-    }
-
-    /// Lets the log come to its end, within bounds: it never decides the outcome.
-    async fn drain_log(&mut self) {
-        if let Some(mut log) = self.log.take() {
-            log.ended.send_replace(true);
-            let _ = timeout(LOG_DRAIN, &mut log.task).await;
-        }
+        let diagnosis = diagnose::diagnose(&self.observed);
+        let waiting_for = self.waiting_for(diagnosis.as_ref(), self.broken.values().next());
+        Error::TimedOut { after, waiting_for, next_step: diagnosis.map(|diagnosis| diagnosis.next_step) }
     }
 }
 

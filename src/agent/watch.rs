@@ -13,14 +13,19 @@ use tokio::time::{Instant, sleep, timeout};
 use crate::agent::cluster::{Cluster, Pause};
 use crate::error::{ApiError, Failure};
 
-/// Seconds after which the server ends a watch. Load balancers cut idle connections at 240 s and later.
-const WATCH_SECONDS: u32 = 200;
+/// Seconds after which the server ends a watch. What stands between may answer pings while it has lost the server, so
+/// only an end that is due tells a silent watch from a dead one. Load balancers cut idle connections at 240 s.
+const WATCH_SECONDS: u32 = 60;
 
-/// Longest silence of a watch. Servers send a bookmark about once a minute, so a longer one is a dead connection.
-const LONGEST_SILENCE: Duration = Duration::from_secs(90);
+/// Longest silence of a watch: the server should have ended it.
+const LONGEST_SILENCE: Duration = Duration::from_secs(WATCH_SECONDS as u64 + 5);
 
 /// A watch that ends sooner than this is taken up again after a pause only: something keeps cutting it.
 const SHORT_LIVED: Duration = Duration::from_secs(1);
+
+/// So many watches in a row that bring nothing are followed by a list: their resource version may be one that the
+/// server never comes to, or watches may not get through at all.
+const FUTILE: usize = 3;
 
 /// What a watch saw.
 #[derive(Debug)]
@@ -58,6 +63,7 @@ where
 {
     let mut version: Option<String> = None;
     let mut pause = Pause::default();
+    let mut futile = 0;
     loop {
         let from = match version.take() {
             Some(from) => from,
@@ -75,29 +81,38 @@ where
             },
         };
         let started = Instant::now();
-        let mut last = from;
+        let mut last = from.clone();
         let ended = stretch(&cluster, &api, what, &selector, &mut last, &see).await;
-        if started.elapsed() > SHORT_LIVED {
+        let lasted = started.elapsed() > SHORT_LIVED;
+        if lasted {
             pause = Pause::default();
         }
+        let is_futile = last == from && !(lasted && matches!(ended, Ended::Closed));
+        futile = if is_futile { futile + 1 } else { 0 };
+        if futile == FUTILE || matches!(ended, Ended::Lost) {
+            futile = 0;
+        } else {
+            version = Some(last);
+        }
         match ended {
-            Ended::Closed => version = Some(last),
-            Ended::Lost => {}
             Ended::Failed(error) => {
-                version = Some(last);
                 let wait = pause.after(&error);
                 see(Change::Broken(error));
                 sleep(wait).await;
-                continue;
             }
-        }
-        if started.elapsed() <= SHORT_LIVED {
-            sleep(pause.next()).await;
+            Ended::Closed | Ended::Lost if lasted => {}
+            Ended::Closed | Ended::Lost => sleep(pause.next()).await,
         }
     }
 }
 
-async fn list<K>(cluster: &Cluster, api: &Api<K>, what: &str, selector: &Selector) -> Result<(Vec<K>, String), ApiError>
+/// What there is now, and the resource version of that. RBAC: `list` on the kind.
+pub(crate) async fn list<K>(
+    cluster: &Cluster,
+    api: &Api<K>,
+    what: &str,
+    selector: &Selector,
+) -> Result<(Vec<K>, String), ApiError>
 where
     K: Resource + Clone + DeserializeOwned + Debug,
 {

@@ -7,6 +7,8 @@ use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ResourceExt as _;
 
+use crate::diagnose::pod::phase;
+
 /// What the watches of a run have shown so far. Only objects that are the run's own belong in here.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Observed {
@@ -37,8 +39,9 @@ impl Observed {
     pub(crate) fn see_job(&mut self, standing: Option<Job>, ours: &str) {
         match standing {
             Some(job) if job.metadata.uid.as_deref() == Some(ours) => {
+                // The server lets nobody take a deletion back.
+                self.lost = job.metadata.deletion_timestamp.is_some().then_some(Lost::Deleted);
                 self.job = Some(job);
-                self.lost = None;
             }
             // A watch may first show what stood there before.
             _ if self.job.is_none() => {}
@@ -81,10 +84,15 @@ impl Observed {
     }
 
     /// The pod that counts: a Job replaces one that is being deleted.
-    pub(super) fn newest_pod(&self) -> Option<&Pod> {
+    pub(crate) fn newest_pod(&self) -> Option<&Pod> {
         self.pods
             .values()
             .max_by_key(|pod| (pod.metadata.deletion_timestamp.is_none(), &pod.metadata.creation_timestamp))
+    }
+
+    /// Whether the Job's end is to be expected: its pod has ended, or is gone.
+    pub(crate) fn is_job_due(&self) -> bool {
+        self.newest_pod().map_or(self.gone.is_some(), |pod| matches!(phase(pod), "Succeeded" | "Failed"))
     }
 
     /// The newest event about the object with this UID that `wanted` picks.
