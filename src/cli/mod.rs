@@ -14,7 +14,6 @@ mod state_dir;
 mod values;
 
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -28,8 +27,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::cli::connection::ConnectionArgs;
 use crate::error::{Error, exit};
 use crate::kubeconfig::{self, ConnectionFlags, Environment};
-use crate::report::preflight;
 use crate::report::text::harmless;
+use crate::report::{preflight, stderr};
 
 /// How long a thread that still writes to a stalled pipe may hold the process up.
 const LINGER: Duration = Duration::from_millis(100);
@@ -88,6 +87,7 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = runtime.block_on(run(cli));
     runtime.shutdown_timeout(LINGER);
+    stderr::flush();
     outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
 }
 
@@ -124,16 +124,12 @@ async fn run(cli: Cli) -> Result<(), Error> {
 
 /// Says what went wrong on stderr and gives the exit code.
 fn report(error: &Error) -> ExitCode {
-    let mut stderr = anstream::stderr().lock();
-    // A closed stderr leaves the exit code to speak.
     let (said, details) = match error {
         Error::Preflight(found) => (found.headline(), preflight::details(found)),
         error => (error.to_string(), String::new()),
     };
-    let _ = write!(stderr, "{ERROR}error:{ERROR:#} {}\n{details}", harmless(&said));
-    if let Some(next) = error.next_step() {
-        let _ = writeln!(stderr, "  next: {next}");
-    }
+    let next = error.next_step().map(|next| format!("  next: {next}\n")).unwrap_or_default();
+    stderr::print(format!("{ERROR}error:{ERROR:#} {}\n{details}{next}", harmless(&said)));
     ExitCode::from(error.exit_code())
 }
 
@@ -146,7 +142,7 @@ fn log_to_stderr(verbosity: u8) {
         _ => LevelFilter::TRACE,
     };
     tracing_subscriber::registry()
-        .with(tracing_subscriber::fmt::layer().with_writer(std::io::stderr).with_target(false))
+        .with(tracing_subscriber::fmt::layer().with_writer(|| stderr::Lossy).with_target(false))
         .with(Targets::new().with_target("kubectl_aicr", level))
         .init();
 }

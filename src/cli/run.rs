@@ -31,7 +31,7 @@ pub(crate) async fn snapshot(args: SnapshotArgs, flags: ConnectionFlags, env: &E
     }
     let mut report = RunReport::new();
     let mut evidence = None;
-    let outcome = prepare_and_run(args, flags, env, &mut report, &mut evidence).await;
+    let outcome = Box::pin(prepare_and_run(args, flags, env, &mut report, &mut evidence)).await;
     report.finish(&outcome, evidence);
     let written = path.map_or(Ok(()), |path| deliver::to_file(&path, report.json().as_bytes()));
     // What went wrong with the run matters more than what went wrong with its report.

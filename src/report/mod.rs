@@ -6,6 +6,7 @@ pub(crate) mod orphans;
 pub(crate) mod preflight;
 pub(crate) mod progress;
 pub(crate) mod run_report;
+pub(crate) mod stderr;
 pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod text;

@@ -1,7 +1,8 @@
 //! Renders a run's events to stderr, on a thread of its own: a reader that is slow or gone never holds the run up.
 
 use std::io::Write as _;
-use std::sync::mpsc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use anstyle::{AnsiColor, Style};
@@ -10,10 +11,8 @@ use tokio::sync::mpsc::UnboundedReceiver;
 
 use crate::agent::event::{Event, Phase};
 use crate::diagnose::evidence::Evidence;
+use crate::report::stderr;
 use crate::report::text::harmless;
-
-/// How long the end of a run waits for a slow reader of stderr.
-const PATIENCE: Duration = Duration::from_secs(2);
 
 const WARNING: Style = AnsiColor::Yellow.on_default().bold();
 const LOG: Style = Style::new().dimmed();
@@ -27,26 +26,31 @@ const TICK: Duration = Duration::from_millis(200);
 /// The thread that renders events.
 pub(crate) struct Progress {
     done: mpsc::Receiver<()>,
+    shown: Arc<AtomicUsize>,
 }
 
 impl Progress {
     /// Renders until the sender of the events is dropped. Quiet leaves warnings only.
     pub(crate) fn start(mut events: UnboundedReceiver<Event>, quiet: bool) -> Self {
         let (finished, done) = mpsc::channel();
+        let shown = Arc::new(AtomicUsize::new(0));
+        let count = Arc::clone(&shown);
         std::thread::spawn(move || {
             let mut screen = Screen::new(quiet);
             while let Some(event) = events.blocking_recv() {
                 screen.show(&event);
+                count.fetch_add(1, Ordering::Relaxed);
             }
             screen.status.finish_and_clear();
             let _ = finished.send(());
         });
-        Self { done }
+        Self { done, shown }
     }
 
-    /// Lets everything be shown that was emitted.
+    /// Lets everything be shown that was emitted, as long as somebody reads.
     pub(crate) fn finish(self) {
-        let _ = self.done.recv_timeout(PATIENCE);
+        let mut before = self.shown.load(Ordering::Relaxed);
+        stderr::wait(&self.done, || before != std::mem::replace(&mut before, self.shown.load(Ordering::Relaxed)));
     }
 }
 

@@ -1,17 +1,15 @@
 //! The end of a run or a cleanup: what became of every object (R41).
 
 use std::fmt::Write as _;
-use std::io::Write as _;
 
 use crate::agent::cleanup::{Fate, Removal};
 use crate::agent::run_id::RunId;
-use crate::report::table;
 use crate::report::text::harmless;
+use crate::report::{stderr, table};
 
 /// Prints the table of objects, and what was left, to stderr. Quiet leaves what needs action.
 pub(crate) fn print(run_id: &RunId, removals: &[Removal], quiet: bool) {
-    // Nobody is left to be told that stderr is closed.
-    let _ = write!(anstream::stderr().lock(), "{}", text(run_id, removals, quiet));
+    stderr::print(text(run_id, removals, quiet));
 }
 
 fn text(run_id: &RunId, removals: &[Removal], quiet: bool) -> String {
