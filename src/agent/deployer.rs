@@ -1,5 +1,6 @@
 //! One run of the agent: [`Deployer`] and what it does, in the order in which it happens.
 
+use std::fmt::Write as _;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
@@ -17,7 +18,7 @@ use crate::agent::created_set::{CreatedSet, Uid};
 use crate::agent::event::{Event, Events, Phase};
 use crate::agent::manifests::{self, Account, Identity, Manifest, Names, Plan};
 use crate::agent::object::{Kind, ObjectRef};
-use crate::agent::preflight::{self, Cleared};
+use crate::agent::preflight::{self, Cleared, Label};
 use crate::agent::run_id::{self, InvocationId, RunId};
 use crate::agent::wait::Wait;
 use crate::agent::watches::Watches;
@@ -57,6 +58,7 @@ pub struct Deployer {
     evidence: Mutex<Option<Evidence>>,
     phases: Mutex<Vec<(Phase, Instant)>>,
     account: OnceLock<Account>,
+    chosen_selector: OnceLock<Label>,
     /// When the Job was created, by the server's clock.
     job_created: OnceLock<Timestamp>,
     cluster_uid: OnceLock<Uid>,
@@ -101,6 +103,7 @@ impl Deployer {
             evidence: Mutex::new(None),
             phases: Mutex::new(Vec::new()),
             account: OnceLock::new(),
+            chosen_selector: OnceLock::new(),
             job_created: OnceLock::new(),
             cluster_uid: OnceLock::new(),
         })
@@ -187,9 +190,12 @@ impl Deployer {
         if let Some(uid) = cluster_uid {
             self.cluster_uid.get_or_init(|| uid);
         }
-        let Cleared { account, namespace, node_selector } = cleared?;
+        let Cleared { account, namespace, chosen_selector } = cleared?;
         let account = self.account.get_or_init(|| account);
-        let config = Config { node_selector, ..self.config.clone() };
+        let mut config = self.config.clone();
+        if let Some((key, value)) = chosen_selector.map(|label| *self.chosen_selector.get_or_init(|| label)) {
+            config.node_selector = Some([(key.to_owned(), value.to_owned())].into());
+        }
         self.keep_on_disk();
 
         let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
@@ -264,7 +270,18 @@ impl Deployer {
             self.events.emit(Event::Evidence(evidence.clone()));
         }
         *self.evidence.lock().unwrap_or_else(PoisonError::into_inner) = Some(evidence);
-        outcome
+        outcome.map_err(|error| self.with_chosen_selector(error))
+    }
+
+    /// A run that failed where it chose the node itself says so (R25).
+    fn with_chosen_selector(&self, mut error: Error) -> Error {
+        if let (Some((key, value)), Error::TimedOut { waiting_for: why, .. } | Error::JobFailed { reason: why, .. }) =
+            (self.chosen_selector.get(), &mut error)
+        {
+            // Writing to a String cannot fail.
+            let _ = write!(why, " (the run itself chose the node selector {key}={value})");
+        }
+        error
     }
 
     /// What the cluster showed of the Job, its pods and their log when the wait for it ended.

@@ -19,11 +19,12 @@ use tokio::time::{Instant, timeout};
 
 use crate::agent::cluster::Cluster;
 use crate::agent::manifests::Manifest;
+use crate::agent::preflight::Label;
 use crate::agent::preflight::check::{Check, Scope, Who};
 use crate::error::{ApiError, Failure};
 
 /// Label of the nodes that have a GPU.
-pub(crate) const GPU_NODE: (&str, &str) = ("nvidia.com/gpu.present", "true");
+pub(super) const GPU_NODE: Label = ("nvidia.com/gpu.present", "true");
 
 /// How long the look for GPU nodes may take (R25).
 const GPU_NODE_TIMEOUT: Duration = Duration::from_secs(5);

@@ -16,8 +16,6 @@ mod remedy;
 pub mod report;
 mod verdict;
 
-use std::collections::BTreeMap;
-
 use futures::future::try_join_all;
 use k8s_openapi::api::core::v1::{Namespace, Secret, ServiceAccount};
 use k8s_openapi::api::node::v1::RuntimeClass;
@@ -36,6 +34,9 @@ use crate::agent::preflight::verdict::{Agent, Common, RoleFindings, Verdict};
 use crate::agent::{names, namespace};
 use crate::error::{ApiError, Error};
 
+/// Key and value of a node's label.
+pub(crate) type Label = (&'static str, &'static str);
+
 /// What a run that passed the gate goes on with.
 #[derive(Debug)]
 pub(crate) struct Cleared {
@@ -43,8 +44,8 @@ pub(crate) struct Cleared {
     pub(crate) account: Account,
     /// What has to be done about the Namespace.
     pub(crate) namespace: namespace::State,
-    /// The user's selector, or the one that the run chose where the choice was left to it (R25).
-    pub(crate) node_selector: Option<BTreeMap<String, String>>,
+    /// The selector that the run chose where the choice was left to it and there are GPU nodes (R25).
+    pub(crate) chosen_selector: Option<Label>,
 }
 
 /// Checks everything that can be checked, by reads, reviews and dry runs; those that fail are repeated until the
@@ -64,7 +65,7 @@ pub(crate) async fn run(
     let asker = Asker { cluster, deadline };
     let gate = Gate { asker, config, names, identity };
     let (common, agent) = try_join!(Box::pin(gate.common()), Box::pin(gate.agent()))?;
-    let Verdict { mut report, account, namespace, node_selector, in_use } =
+    let Verdict { mut report, account, namespace, chosen_selector, in_use } =
         verdict::weigh(config, names, common, agent);
     let account = match account {
         Some(account) if report.is_clear() => account,
@@ -85,7 +86,7 @@ pub(crate) async fn run(
     for warning in report.warnings {
         events.warn(warning);
     }
-    Ok(Cleared { account, namespace, node_selector })
+    Ok(Cleared { account, namespace, chosen_selector })
 }
 
 /// What is asked, as one wave as far as it does not depend on itself.

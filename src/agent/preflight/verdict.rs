@@ -13,7 +13,7 @@ use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::preflight::ask::{Answer, Answered, GPU_NODE, Seen};
 use crate::agent::preflight::check::{self, Check, Scope, Who};
 use crate::agent::preflight::report::{PreparedAccount, Problem, Report, Unverified};
-use crate::agent::preflight::{escalation, pod_security};
+use crate::agent::preflight::{Label, escalation, pod_security};
 
 /// Name that is proposed for an account that an administrator prepares.
 const PROPOSED_ACCOUNT: &str = "aicr-agent";
@@ -74,7 +74,7 @@ pub(super) struct Verdict {
     /// `None` if it may not be known.
     pub(super) account: Option<Account>,
     pub(super) namespace: State,
-    pub(super) node_selector: Option<BTreeMap<String, String>>,
+    pub(super) chosen_selector: Option<Label>,
     /// An object that stands where the run would create one.
     pub(super) in_use: Option<ObjectRef>,
 }
@@ -87,12 +87,11 @@ pub(super) fn weigh(config: &Config, names: &Names, common: Common, agent: Agent
         Seen::Forbidden => State::Unreadable,
     };
     let mut weighing = Weighing { config, namespace, report: Report::default(), in_use: None };
-    let chosen = weighing.common(common);
-    let node_selector = chosen.or_else(|| config.node_selector.clone());
+    let chosen_selector = weighing.common(common);
     let account = weighing.agent(names, agent);
     weighing.say_unverified();
     let Weighing { namespace, report, in_use, .. } = weighing;
-    Verdict { report, account, namespace, node_selector, in_use }
+    Verdict { report, account, namespace, chosen_selector, in_use }
 }
 
 struct Weighing<'a> {
@@ -103,7 +102,7 @@ struct Weighing<'a> {
 }
 
 impl Weighing<'_> {
-    fn common(&mut self, common: Common) -> Option<BTreeMap<String, String>> {
+    fn common(&mut self, common: Common) -> Option<Label> {
         self.require(common.required);
         self.run_namespace(&common.namespace, common.create_namespace, common.label_namespace);
         if let (Some(seen), Some((namespace, _))) = (common.output_namespace, check::output_elsewhere(self.config)) {
@@ -235,7 +234,7 @@ impl Weighing<'_> {
         }
     }
 
-    fn gpu_node(&mut self, found: Option<Result<bool, String>>) -> Option<BTreeMap<String, String>> {
+    fn gpu_node(&mut self, found: Option<Result<bool, String>>) -> Option<Label> {
         match found? {
             Ok(false) => None,
             Ok(true) => {
@@ -244,7 +243,7 @@ impl Weighing<'_> {
                     "there are GPU nodes: the agent runs on one of them (node selector {key}={value}; --node-selector \
                      chooses otherwise)"
                 ));
-                Some([(key.to_owned(), value.to_owned())].into())
+                Some(GPU_NODE)
             }
             Err(error) => {
                 self.warn(format!("{error}: the agent may run on a node without a GPU"));

@@ -168,13 +168,16 @@ async fn r25_a_gpu_node_is_chosen_where_the_choice_is_left_to_the_run() {
     bed.add_node(&NodeSpec::new("gpu-1").label("nvidia.com/gpu.present", "true")).await;
     let namespace = bed.namespace("gpu").await;
     let home = Home::new().kubeconfig(&bed.kubeconfig(bed.admin(), Some(&namespace.name)));
-    let snapshot =
-        |args: &[&str]| home.aicr(["snapshot", "--image", "registry.test/aicr:success", "--no-cleanup"]).args(args);
+    let snapshot = |args: &[&str]| home.aicr(["snapshot", "--no-cleanup"]).args(args);
     let selector = "node selector nvidia.com/gpu.present=true";
     snapshot(&["--run-id", "chosen"]).run().await.code(0).stderr_has(selector);
     let pods = Api::<Pod>::namespaced(bed.admin_client().await, &namespace.name);
     let found = pods.list(&ListParams::default().labels("aicr.run/run-id=chosen")).await.unwrap();
     assert_eq!(found.items[0].spec.as_ref().unwrap().node_name.as_deref(), Some("gpu-1"));
+    // A later failure names the choice.
+    let chose = "the run itself chose the node selector nvidia.com/gpu.present=true";
+    snapshot(&["--image", "registry.test/aicr:fail"]).run().await.code(10).stderr_has(chose);
+    snapshot(&["--image", "registry.test/aicr:hang", "--timeout", "3s"]).run().await.code(5).stderr_has(chose);
     let out = snapshot(&["--run-id", "told", "--node-selector", "kubernetes.io/os=linux"]).run().await;
     out.code(0).stderr_lacks(selector);
 }

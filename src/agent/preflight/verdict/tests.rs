@@ -308,7 +308,7 @@ fn r25_gpu_nodes_are_chosen_only_where_they_are_known() {
         let common = Common { gpu_node, ..common(&config) };
         let verdict = weighed(&config, common, own(&config, role(&config)));
         assert!(verdict.report.is_clear());
-        (verdict.node_selector.is_some(), verdict.report.warnings.len(), verdict.report.notes.len())
+        (verdict.chosen_selector.is_some(), verdict.report.warnings.len(), verdict.report.notes.len())
     };
     assert_eq!(chosen(None), (false, 0, 0));
     assert_eq!(chosen(Some(Ok(false))), (false, 0, 0));
