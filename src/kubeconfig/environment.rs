@@ -23,7 +23,7 @@ impl Environment {
     #[must_use]
     pub fn from_process() -> Self {
         Self {
-            variables: std::env::vars_os().collect(),
+            variables: std::env::vars_os().map(|(name, value)| (canonical(&name), value)).collect(),
             service_account: PathBuf::from(SERVICE_ACCOUNT),
             terminal: std::io::stdin().is_terminal(),
         }
@@ -31,7 +31,7 @@ impl Environment {
 
     /// A variable, unless it is unset or empty.
     pub(super) fn os(&self, name: &str) -> Option<&OsStr> {
-        self.variables.get(OsStr::new(name)).map(OsString::as_os_str).filter(|value| !value.is_empty())
+        self.variables.get(&canonical(OsStr::new(name))).map(OsString::as_os_str).filter(|value| !value.is_empty())
     }
 
     /// A variable as text.
@@ -91,6 +91,11 @@ impl Environment {
         let profile = self.os("USERPROFILE").map(PathBuf::from);
         home.into_iter().chain(drive).chain(profile).collect()
     }
+}
+
+/// Names of variables are the same in any case on Windows.
+fn canonical(name: &OsStr) -> OsString {
+    if cfg!(windows) { name.to_ascii_uppercase() } else { name.to_owned() }
 }
 
 #[cfg(test)]

@@ -99,6 +99,20 @@ pub(super) struct Unanswered {
 }
 
 impl Route {
+    fn failed(&self, cause: Option<BoxError>) -> ConnectError {
+        ConnectError {
+            to: self.to.clone(),
+            through_proxy: self.through_proxy,
+            limit: self.limit,
+            source: cause.map(|cause| Arc::new(Cause(cause))),
+        }
+    }
+
+    /// The error for an attempt that was not brought to an end.
+    pub(super) fn cancelled(&self) -> ConnectError {
+        self.failed(Some("the program is ending".into()))
+    }
+
     /// An error that says where to a connection was lost.
     pub(super) fn lost(&self, source: BoxError) -> Lost {
         Lost { to: self.to.clone(), plain: !is_tls(&self.server), source }
@@ -106,24 +120,18 @@ impl Route {
 
     /// Connects, and settles the protocol.
     pub(super) async fn open(self) -> Result<Protocol, ConnectError> {
-        let failed = |cause: Option<BoxError>| ConnectError {
-            to: self.to.clone(),
-            through_proxy: self.through_proxy,
-            limit: self.limit,
-            source: cause.map(|cause| Arc::new(Cause(cause))),
-        };
         let connecting = tokio::time::timeout(self.limit, self.connector.clone().oneshot(self.server.clone()));
         let stream = match connecting.await {
             Ok(Ok(stream)) => stream,
-            Ok(Err(cause)) => return Err(failed(Some(cause))),
-            Err(_) => return Err(failed(None)),
+            Ok(Err(cause)) => return Err(self.failed(Some(cause))),
+            Err(_) => return Err(self.failed(None)),
         };
         if !stream.speaks_http2() {
             trace!(target: LOG, "connected to {} with HTTP/1.1", self.to);
             return Ok(Protocol::http1(stream, self.connector));
         }
         trace!(target: LOG, "connected to {} with HTTP/2", self.to);
-        Protocol::http2(stream, self.ping).await.map_err(|error| failed(Some(error.into())))
+        Protocol::http2(stream, self.ping).await.map_err(|error| self.failed(Some(error.into())))
     }
 }
 

@@ -11,10 +11,11 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll};
 
 use futures::FutureExt as _;
-use futures::future::{BoxFuture, Shared};
+use futures::future::BoxFuture;
 use http::{Request, Response};
 use hyper::body::Incoming;
 use kube::client::Body;
+use tokio::sync::watch;
 use tower::{BoxError, Service};
 
 use super::route::{ConnectError, Protocol, Route};
@@ -35,13 +36,14 @@ struct Inner {
     state: Mutex<State>,
 }
 
-type Opening = Shared<BoxFuture<'static, Result<Protocol, ConnectError>>>;
+/// What an attempt to connect came to.
+type Outcome = Result<Protocol, ConnectError>;
 
 enum State {
     /// There is no connection.
     Closed,
     /// The one attempt, which all requests wait for.
-    Opening(Opening, usize),
+    Opening(watch::Receiver<Option<Outcome>>, usize),
     Open(Protocol, usize),
 }
 
@@ -67,23 +69,36 @@ impl Transport {
     }
 
     /// The open connection; the first that finds none opens it for all.
-    async fn protocol(&self) -> Result<Protocol, ConnectError> {
+    async fn protocol(&self) -> Outcome {
         let epoch = self.0.epoch.load(Ordering::Acquire);
-        let opening = match &mut *self.state() {
+        let mut outcome = match &mut *self.state() {
             State::Open(protocol, of) if *of == epoch && protocol.is_open() => return Ok(protocol.clone()),
-            State::Opening(opening, of) if *of == epoch => opening.clone(),
+            State::Opening(outcome, of) if *of == epoch => outcome.clone(),
             state => {
-                let opening = self.0.route.clone().open().boxed().shared();
-                *state = State::Opening(opening.clone(), epoch);
-                opening
+                let outcome = self.open(epoch);
+                *state = State::Opening(outcome.clone(), epoch);
+                outcome
             }
         };
-        let outcome = opening.clone().await;
-        let mut state = self.state();
-        if matches!(&*state, State::Opening(current, _) if current.ptr_eq(&opening)) {
-            *state = outcome.clone().map_or(State::Closed, |protocol| State::Open(protocol, epoch));
-        }
-        outcome
+        // The sender goes away without a word only when the runtime ends.
+        let outcome = outcome.wait_for(Option::is_some).await.ok().and_then(|outcome| outcome.clone());
+        outcome.unwrap_or_else(|| Err(self.0.route.cancelled()))
+    }
+
+    /// Opens a connection in a task of its own: it goes on when the request that needed it is given up.
+    fn open(&self, epoch: usize) -> watch::Receiver<Option<Outcome>> {
+        let (sender, receiver) = watch::channel(None);
+        let transport = self.clone();
+        tokio::spawn(async move {
+            let outcome = transport.0.route.clone().open().await;
+            let mut state = transport.state();
+            if matches!(&*state, State::Opening(_, of) if *of == epoch) {
+                *state = outcome.clone().map_or(State::Closed, |protocol| State::Open(protocol, epoch));
+            }
+            drop(state);
+            sender.send_replace(Some(outcome));
+        });
+        receiver
     }
 }
 

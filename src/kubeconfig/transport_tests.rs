@@ -230,6 +230,31 @@ async fn r39_connecting_has_a_limit() {
     assert!(super::classify(&error).cause.contains("no answer within 200ms"), "{:?}", super::classify(&error));
 }
 
+#[tokio::test]
+async fn r39_an_attempt_that_nobody_waits_for_any_more_leaves_nothing_behind() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let server = format!("https://{}", listener.local_addr().unwrap());
+    let count = Arc::new(AtomicUsize::new(0));
+    let accepted = count.clone();
+    tokio::spawn(async move {
+        let mut held = Vec::new();
+        while let Ok((tcp, _)) = listener.accept().await {
+            accepted.fetch_add(1, Ordering::SeqCst);
+            held.push(tcp);
+        }
+    });
+    let request_timeout = Some("200ms".into());
+    let flags = ConnectionFlags { server: Some(server), request_timeout, ..ConnectionFlags::default() };
+    let connection = connect(&flags, &Environment::of(&[])).await.unwrap();
+    let given_up = tokio::time::timeout(Duration::from_millis(50), get(&connection, "/version")).await;
+    assert!(given_up.is_err());
+    tokio::time::sleep(Duration::from_millis(400)).await;
+    let start = Instant::now();
+    assert!(get(&connection, "/version").await.is_err());
+    assert!(start.elapsed() >= Duration::from_millis(150), "it is a new attempt");
+    assert_eq!(count.load(Ordering::SeqCst), 2);
+}
+
 /// A relay that can stop forwarding, as a dead network does.
 async fn relay(to: std::net::SocketAddr, frozen: Arc<AtomicBool>) -> std::net::SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
