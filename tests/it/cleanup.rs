@@ -18,7 +18,7 @@ use serde_json::json;
 
 use crate::support::{
     bed::Bed,
-    proxy::{Fault, Proxy, Status, after, answer, delete, post},
+    proxy::{Entry, Fault, Proxy, Status, after, answer, delete, post},
     scene::Scene,
     wait::until,
 };
@@ -134,7 +134,7 @@ async fn r30_a_role_that_someone_else_made_anew_survives() {
 async fn r31_an_object_swapped_in_where_a_creates_answer_was_lost_survives() {
     let proxy = Proxy::before(Bed::shared().await).start().await;
     let scene = Scene::behind("swapped", &proxy).await;
-    let lost = proxy.on(post("**/roles"), after(Fault::Hold));
+    let lost = proxy.on(post("**/roles").matching(Entry::is_write), after(Fault::Hold));
     let mut running = scene.snapshot("success").spawn();
     lost.committed().await;
     let (roles, name) = (scene.api::<Role>(), format!("aicr-{}", scene.run_id));
