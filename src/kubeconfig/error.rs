@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-/// A connection could not be set up from flags, kubeconfig and environment. All of these are invalid input (exit 2)
-/// except [`Error::Credentials`].
+/// A connection could not be set up from flags, kubeconfig and environment. All of these are invalid input (exit 2) except
+/// [`Error::Plugin`] and [`Error::Oidc`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {

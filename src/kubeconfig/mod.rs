@@ -96,7 +96,6 @@ pub fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, E
 /// When a kubeconfig, an entry of it or a flag is not usable.
 pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Connection, Error> {
     let request_timeout = flags.request_timeout()?;
-    let namespace = target::namespace(flags, env)?;
     let mut target = Target::resolve(flags, env)?;
 
     let mut tls = tls::client_config(&mut target.trust, target.identity)?;
@@ -142,8 +141,8 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
         .layer(credentials)
         .service(Logged(Transport::new(route, epoch)));
     Ok(Connection {
-        client: ClientBuilder::new(service, namespace.clone()).build(),
-        namespace,
+        client: ClientBuilder::new(service, target.namespace.clone()).build(),
+        namespace: target.namespace,
         server: address,
         context: target.context,
         request_timeout,

@@ -1,6 +1,7 @@
 //! Flags, kubeconfig and environment made into one target: which server, trusted how, as whom.
 
 use std::collections::BTreeMap;
+use std::path::Path;
 
 use http::Uri;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
@@ -16,6 +17,7 @@ use super::{ConnectionFlags, Environment, Error, Secret};
 #[derive(Debug)]
 pub(super) struct Target {
     pub(super) context: Option<String>,
+    pub(super) namespace: String,
     pub(super) server: Uri,
     pub(super) trust: Trust,
     pub(super) identity: Option<Identity>,
@@ -136,60 +138,71 @@ fn choices<T>(entries: &BTreeMap<String, T>) -> String {
 /// The namespace: flag, context, the pod's own, `default`.
 pub(super) fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, Error> {
     let file = load(flags, env)?;
-    let context = choose(flags, &file)?.context;
-    let chosen = given(flags.namespace.as_ref()).map(str::to_owned).or(context.namespace);
-    Ok(chosen.or_else(|| env.pod_namespace()).unwrap_or_else(|| "default".to_owned()))
+    Ok(namespace_in(flags, env, &choose(flags, &file)?.context))
 }
 
-impl Target {
-    /// Decides what to connect to.
-    pub(super) fn resolve(flags: &ConnectionFlags, env: &Environment) -> Result<Self, Error> {
-        let file = load(flags, env)?;
-        let Chosen { name: context, context: choice } = choose(flags, &file)?;
+fn namespace_in(flags: &ConnectionFlags, env: &Environment, context: &Context) -> String {
+    let chosen = given(flags.namespace.as_ref()).or(context.namespace.as_deref()).map(str::to_owned);
+    chosen.or_else(|| env.pod_namespace()).unwrap_or_else(|| "default".to_owned())
+}
 
+/// Which server and whom, with the flags laid over the entries, and what messages call these.
+struct Choice {
+    context: Option<String>,
+    namespace: String,
+    server: Uri,
+    cluster: (Cluster, String),
+    user: (User, String),
+}
+
+impl Choice {
+    fn make(flags: &ConnectionFlags, env: &Environment) -> Result<Self, Error> {
+        let file = load(flags, env)?;
+        let Chosen { name, context } = choose(flags, &file)?;
+        let namespace = namespace_in(flags, env, &context);
         let unconfigured = file.contexts.is_empty() && file.clusters.is_empty() && file.users.is_empty();
         if unconfigured && !flags.choose_connection() && env.in_cluster() {
-            return Self::in_cluster(flags, env);
+            return Self::in_cluster(flags, env, namespace);
         }
-
-        let by_context = context.as_ref().map(|name| format!("context {name:?}")).unwrap_or_default();
-        let (cluster, cluster_name) = cluster(flags, &file, &choice, &by_context)?;
+        let by_context = name.as_ref().map(|name| format!("context {name:?}")).unwrap_or_default();
+        let cluster = cluster(flags, &file, &context, &by_context)?;
         let by_flag = given(flags.server.as_ref()).map(|_| "--server");
-        let server = match (cluster.server.as_deref(), env.text("KUBERNETES_MASTER")) {
-            (Some(server), _) => server_uri(server, by_flag.unwrap_or(&cluster_name))?,
+        let server = match (cluster.0.server.as_deref(), env.text("KUBERNETES_MASTER")) {
+            (Some(server), _) => server_uri(server, by_flag.unwrap_or(&cluster.1))?,
             (None, Some(server)) => server_uri(server, "KUBERNETES_MASTER")?,
-            (None, None) => return Err(no_server(&file, context.as_deref(), &cluster_name)),
+            (None, None) => return Err(no_server(&file, name.as_deref(), &cluster.1)),
         };
-        let (user, user_name) = user(flags, &file, &choice, &by_context, is_tls(&server))?;
-        Self::assemble(flags, env, server, context, (cluster, cluster_name), (user, user_name))
+        let user = user(flags, &file, &context, &by_context, is_tls(&server))?;
+        Ok(Self { context: name, namespace, server, cluster, user })
     }
 
     /// The API server of the cluster that this process is a pod of.
-    fn in_cluster(flags: &ConnectionFlags, env: &Environment) -> Result<Self, Error> {
+    fn in_cluster(flags: &ConnectionFlags, env: &Environment, namespace: String) -> Result<Self, Error> {
         let host = env.text("KUBERNETES_SERVICE_HOST").unwrap_or_default();
         let port = env.text("KUBERNETES_SERVICE_PORT").unwrap_or_default();
         let host = if host.contains(':') { format!("[{host}]") } else { host.to_owned() };
         let path = |file: &str| env.service_account(file).to_str().map(str::to_owned);
         let cluster = Cluster {
-            certificate_authority: path("ca.crt").filter(|path| std::path::Path::new(path).exists()),
+            certificate_authority: path("ca.crt").filter(|path| Path::new(path).exists()),
             disable_compression: flags.disable_compression,
             ..Cluster::default()
         };
         let user = User { token_file: path("token"), ..User::default() };
-        let server = server_uri(&format!("https://{host}:{port}"), "KUBERNETES_SERVICE_HOST")?;
-        let of_pod = |what: &str| format!("the pod's {what}");
-        Self::assemble(flags, env, server, None, (cluster, of_pod("cluster")), (user, of_pod("ServiceAccount")))
+        Ok(Self {
+            context: None,
+            namespace,
+            server: server_uri(&format!("https://{host}:{port}"), "KUBERNETES_SERVICE_HOST")?,
+            cluster: (cluster, "the pod's cluster".to_owned()),
+            user: (user, "the pod's service account".to_owned()),
+        })
     }
+}
 
-    /// Checks cluster and user, and reads what they refer to.
-    fn assemble(
-        flags: &ConnectionFlags,
-        env: &Environment,
-        server: Uri,
-        context: Option<String>,
-        (cluster, cluster_name): (Cluster, String),
-        (user, user_name): (User, String),
-    ) -> Result<Self, Error> {
+impl Target {
+    /// Decides what to connect to, checks it, and reads what it refers to.
+    pub(super) fn resolve(flags: &ConnectionFlags, env: &Environment) -> Result<Self, Error> {
+        let choice = Choice::make(flags, env)?;
+        let ((cluster, cluster_name), (user, user_name), server) = (choice.cluster, choice.user, choice.server);
         let trust = trust(flags, &cluster, &cluster_name)?;
         let proxy = Proxy::choose(cluster.proxy_url.as_deref(), &cluster_name, &server, env)?;
         let impersonation = impersonation(&user, &user_name)?;
@@ -198,14 +211,15 @@ impl Target {
         // Credentials are never sent in the clear; kubectl does not even look for them.
         let (identity, login) = if is_tls(&server) { (identity, login) } else { (None, Login::Anonymous) };
         Ok(Self {
-            context,
+            context: choice.context,
+            namespace: choice.namespace,
             server,
             trust,
             identity,
             login,
             impersonation,
-            compression: !cluster.disable_compression,
             proxy,
+            compression: !cluster.disable_compression,
         })
     }
 }

@@ -355,11 +355,12 @@ fn r39_without_any_configuration_the_error_says_what_was_looked_for() {
     let outside = |variables: &[(&str, &str)]| {
         Target::resolve(&ConnectionFlags::default(), &Environment::of(variables)).unwrap_err().to_string()
     };
+    let list = std::env::join_paths(["/nonexistent/a", "/nonexistent/b"]).unwrap();
     let error = outside(&[]);
     assert!(error.contains("KUBECONFIG") && error.contains("HOME"), "{error}");
     let error = outside(&[("HOME", "/nonexistent")]);
     assert!(error.contains("/nonexistent/.kube/config") && error.contains("--kubeconfig"), "{error}");
-    let error = outside(&[("KUBECONFIG", "/nonexistent/a:/nonexistent/b")]);
+    let error = outside(&[("KUBECONFIG", list.to_str().unwrap())]);
     assert!(error.contains("/nonexistent/a, /nonexistent/b"), "{error}");
     let target = Target::resolve(&ConnectionFlags::default(), &Environment::of(&[("KUBERNETES_MASTER", "m:1")]));
     assert_eq!(target.unwrap().server.to_string(), "http://m:1/");
