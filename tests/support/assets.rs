@@ -1,14 +1,13 @@
 //! Where the control plane's programs come from: `KUBEBUILDER_ASSETS`, an
-//! installed setup-envtest, the cache below `target/`, or a build of the Go
-//! modules in `tests/cluster` into that cache.
+//! installed setup-envtest, or a build of the Go modules in `tests/cluster`.
 
 use std::{
-    fs::{self, File},
-    io::Write,
+    fs,
     path::{Path, PathBuf},
     process::Command,
-    time::Instant,
 };
+
+use super::built::{self, ETCD, kubernetes_version, minor};
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
@@ -19,7 +18,6 @@ pub(crate) struct Assets {
     pub(crate) scheduler: PathBuf,
 }
 
-const ETCD: &str = "etcd";
 const APISERVER: &str = "kube-apiserver";
 const CONTROLLER_MANAGER: &str = "kube-controller-manager";
 const SCHEDULER: &str = "kube-scheduler";
@@ -27,7 +25,7 @@ const SCHEDULER: &str = "kube-scheduler";
 impl Assets {
     /// Finds the programs, or builds them. Errors say what to install.
     pub(crate) fn locate() -> Result<Self, String> {
-        Self::from(std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from), dirs::data_dir(), cached)
+        Self::from(std::env::var_os("KUBEBUILDER_ASSETS").map(PathBuf::from), dirs::data_dir(), built::program)
     }
 
     fn from(
@@ -93,91 +91,6 @@ fn newest_first(data: &Path) -> Option<Vec<PathBuf>> {
     Some(bundles.into_iter().rev().map(|(_, path)| path).collect())
 }
 
-/// A program of the cache, built first if it is not there yet.
-fn cached(program: &'static str) -> Result<PathBuf, String> {
-    let cache = cache_dir();
-    let path = cache.join(program);
-    if path.is_file() {
-        return Ok(path);
-    }
-    let failed = |what: &str, e: std::io::Error| format!("{what} in {}: {e}", cache.display());
-    fs::create_dir_all(&cache).map_err(|e| failed("cannot create the cache", e))?;
-    // Test processes that start together build once: the others wait here.
-    let lock = File::create(cache.join(".lock")).map_err(|e| failed("cannot open the lock", e))?;
-    lock.lock().map_err(|e| failed("cannot take the lock", e))?;
-    if !path.is_file() {
-        build(program, &path)?;
-    }
-    Ok(path)
-}
-
-fn build(program: &'static str, path: &Path) -> Result<(), String> {
-    let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster");
-    let (module, package) = if program == ETCD {
-        (modules.join("etcd"), "go.etcd.io/etcd/server/v3".to_owned())
-    } else {
-        (modules, format!("k8s.io/kubernetes/cmd/{program}"))
-    };
-    let version = kubernetes_version();
-    let (major, minor) = minor(version).unwrap_or(("", ""));
-    let variable = "-X k8s.io/component-base/version";
-    let partial = path.with_extension("partial");
-    say(&format!(
-        "building {program} for the tests' control plane from its Go module; once, all four take \
-         about 10 minutes on two cores"
-    ));
-    let started = Instant::now();
-    let output = Command::new("go")
-        .current_dir(module)
-        .args(["build", "-mod=readonly", "-ldflags"])
-        .arg(format!(
-            "-s -w {variable}.gitVersion={version} {variable}.gitMajor={major} \
-             {variable}.gitMinor={minor}"
-        ))
-        .arg("-o")
-        .arg(&partial)
-        .arg(package)
-        .output();
-    let remedy = "install Go 1.26 or newer (https://go.dev/dl), or set KUBEBUILDER_ASSETS to a \
-                  directory with etcd, kube-apiserver, kube-controller-manager and kube-scheduler";
-    let output = output.map_err(|e| format!("cannot run go to build {program}: {e}; {remedy}"))?;
-    if !output.status.success() {
-        let text = String::from_utf8_lossy(&output.stderr);
-        return Err(format!("go could not build {program}: {}; {remedy}", text.trim()));
-    }
-    fs::rename(&partial, path).map_err(|e| format!("cannot keep {}: {e}", path.display()))?;
-    say(&format!("built {program} in {} s", started.elapsed().as_secs()));
-    Ok(())
-}
-
-/// Writes to the terminal past the test harness's capture: ten silent minutes
-/// look like a hang.
-fn say(line: &str) {
-    let _ = writeln!(std::io::stderr(), "{line}");
-}
-
-fn cache_dir() -> PathBuf {
-    let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("the target directory");
-    target.join("control-plane").join(format!("kubernetes-{}-etcd-{}", kubernetes_version(), etcd_version()))
-}
-
-fn kubernetes_version() -> &'static str {
-    pinned(include_str!("../cluster/go.mod"), "k8s.io/kubernetes")
-}
-
-fn etcd_version() -> &'static str {
-    pinned(include_str!("../cluster/etcd/go.mod"), "go.etcd.io/etcd/server/v3")
-}
-
-/// The version that a `go.mod` requires of a module.
-fn pinned(go_mod: &'static str, module: &str) -> &'static str {
-    go_mod
-        .lines()
-        .filter_map(|line| line.trim().strip_prefix(module)?.trim().split(' ').next())
-        .find(|version| version.starts_with('v'))
-        .expect("go.mod requires the module")
-}
-
 /// What a Kubernetes program says of itself, as `v1.36.3`.
 fn version_of(program: &Path) -> Result<String, String> {
     let failed = || format!("{} --version fails", program.display());
@@ -185,11 +98,6 @@ fn version_of(program: &Path) -> Result<String, String> {
     let text = String::from_utf8_lossy(&output.stdout);
     let version = text.trim().strip_prefix("Kubernetes ");
     version.map(str::to_owned).ok_or_else(failed)
-}
-
-fn minor(version: &str) -> Option<(&str, &str)> {
-    let mut parts = version.strip_prefix('v')?.split('.');
-    Some((parts.next()?, parts.next()?))
 }
 
 #[cfg(test)]

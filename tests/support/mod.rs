@@ -3,6 +3,7 @@
 
 mod assets;
 pub(crate) mod bed;
+pub(crate) mod built;
 pub(crate) mod cli;
 mod control_plane;
 pub(crate) mod document;

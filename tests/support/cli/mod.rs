@@ -79,11 +79,12 @@ impl Home {
         self.program(env!("CARGO_BIN_EXE_kubectl-aicr"), args)
     }
 
-    /// Any program in this home; the plugin stands on its `PATH`.
+    /// Any program in this home; the plugin and the pinned kubectl stand on its `PATH`.
     pub(crate) fn program<A: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = A>) -> Invocation {
-        let plugin = Path::new(env!("CARGO_BIN_EXE_kubectl-aicr")).parent().unwrap();
+        let kubectl = super::built::kubectl();
+        let folders = [Path::new(env!("CARGO_BIN_EXE_kubectl-aicr")), &kubectl].map(|file| file.parent().unwrap());
         let inherited = std::env::var_os("PATH").unwrap_or_default();
-        let path = std::iter::once(plugin.to_owned()).chain(std::env::split_paths(&inherited));
+        let path = folders.map(Path::to_owned).into_iter().chain(std::env::split_paths(&inherited));
         Invocation {
             program: name.to_owned(),
             args: args.into_iter().map(|arg| arg.as_ref().to_owned()).collect(),
@@ -143,6 +144,14 @@ impl Invocation {
 
     pub(crate) fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((key.into(), value.as_ref().to_owned()));
+        self
+    }
+
+    /// Finds programs in this folder before any other.
+    pub(crate) fn on_path(mut self, folder: &Path) -> Self {
+        let path = self.env.iter_mut().find(|(name, _)| name == "PATH").expect("a command has a PATH");
+        let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path.1));
+        path.1 = std::env::join_paths(folders.collect::<Vec<_>>()).unwrap();
         self
     }
 
