@@ -1,7 +1,7 @@
 //! kubectl's connection flags for clap.
 
 use clap::builder::{BoolishValueParser, ValueParser};
-use clap::{ArgAction, Args};
+use clap::{ArgAction, Args, ValueHint};
 
 use crate::kubeconfig::{ConnectionFlags, Secret};
 
@@ -20,7 +20,7 @@ fn secret() -> ValueParser {
 #[command(next_help_heading = "Connection")]
 pub(crate) struct ConnectionArgs {
     /// Kubeconfig file to use
-    #[arg(long, global = true, overrides_with = "kubeconfig", hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, overrides_with = "kubeconfig", hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     kubeconfig: Option<String>,
 
     /// Context of the kubeconfig to use
@@ -70,15 +70,15 @@ pub(crate) struct ConnectionArgs {
     impersonate_user_extra: Vec<String>,
 
     /// File with the certificate authorities that the server may be certified by
-    #[arg(long, global = true, overrides_with = "certificate_authority", hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, overrides_with = "certificate_authority", hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     certificate_authority: Option<String>,
 
     /// File with the client certificate
-    #[arg(long, global = true, overrides_with = "client_certificate", hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, overrides_with = "client_certificate", hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     client_certificate: Option<String>,
 
     /// File with the key of the client certificate
-    #[arg(long, global = true, overrides_with = "client_key", hide_short_help = true, value_name = "FILE")]
+    #[arg(long, global = true, overrides_with = "client_key", hide_short_help = true, value_name = "FILE", value_hint = ValueHint::FilePath)]
     client_key: Option<String>,
 
     /// Accept any certificate of the server, which makes the connection insecure
@@ -108,7 +108,7 @@ pub(crate) struct ConnectionArgs {
     disable_compression: bool,
 
     /// Accepted because kubectl has it; nothing is cached
-    #[arg(long, global = true, overrides_with = "cache_dir", hide_short_help = true, value_name = "DIR")]
+    #[arg(long, global = true, overrides_with = "cache_dir", hide_short_help = true, value_name = "DIR", value_hint = ValueHint::DirPath)]
     cache_dir: Option<String>,
 }
 

@@ -1,9 +1,11 @@
 //! The command line: parses, routes to one file a subcommand, and turns what comes back into an exit code.
 
 mod cleanup;
+mod completion;
 mod config_file;
 mod confirm;
 pub(crate) mod connection;
+mod help;
 mod orphans;
 mod request;
 mod roles;
@@ -12,6 +14,7 @@ mod signals;
 mod snapshot;
 mod state_dir;
 mod values;
+mod version;
 
 use std::ffi::OsString;
 use std::process::ExitCode;
@@ -37,8 +40,9 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 
 /// Captures the configuration of a GPU cluster and leaves the cluster as it found it
 #[derive(Debug, Parser)]
-#[command(name = "kubectl-aicr", bin_name = "kubectl aicr", version, max_term_width = 100)]
-#[command(subcommand_required = true, arg_required_else_help = true)]
+#[command(name = "kubectl-aicr", bin_name = "kubectl aicr", max_term_width = 100)]
+#[command(version = version::short(), long_version = version::long())]
+#[command(subcommand_required = true, arg_required_else_help = true, disable_help_subcommand = true)]
 struct Cli {
     #[command(flatten)]
     connection: ConnectionArgs,
@@ -67,11 +71,29 @@ enum Command {
     /// Asks, then writes manifests for an administrator to look at and to apply. Contacts no cluster and applies
     /// nothing.
     Roles(roles::RolesArgs),
+    /// Print what completes this command in a shell, or in kubectl
+    Completion(completion::CompletionArgs),
+    /// Show which version this is, and which agent it runs
+    Version(version::VersionArgs),
+    /// Explain a command, exit codes, or rights
+    Help(help::HelpArgs),
+}
+
+/// The command line as clap knows it; man pages are made of it.
+#[must_use]
+pub fn command() -> clap::Command {
+    help::with_examples(as_kubectl(Cli::command()))
 }
 
 /// Runs the command line.
 pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
-    let parsed = as_kubectl(Cli::command()).try_get_matches_from(arguments);
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    if let [_, first, words @ ..] = arguments.as_slice()
+        && first == completion::REQUEST
+    {
+        return finish(completion::answer(command(), words));
+    }
+    let parsed = command().try_get_matches_from(arguments);
     let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         // A closed stdout or stderr changes nothing about what was asked for.
@@ -81,11 +103,16 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     log_to_stderr(cli.verbosity);
+    finish(run(cli))
+}
+
+/// Runs to the end and gives the exit code.
+fn finish(work: impl Future<Output = Result<(), Error>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return report(&Error::Internal(format!("cannot start: {error}"))),
     };
-    let outcome = runtime.block_on(run(cli));
+    let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(LINGER);
     stderr::flush();
     outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
@@ -119,6 +146,9 @@ async fn run(cli: Cli) -> Result<(), Error> {
             orphans::run(request, kubeconfig::connect(&flags, &environment).await?).await
         }
         Command::Roles(args) => roles::run(args, kubeconfig::namespace(&flags, &environment)?).await,
+        Command::Completion(args) => completion::run(&args, command()),
+        Command::Version(args) => version::run(&args),
+        Command::Help(args) => help::run(&args, command()),
     }
 }
 

@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-use clap::{Args, ValueEnum};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::agent::manifests::text;
 use crate::agent::roles::{self, RoleManifest, RoleOptions, service_account_role_manifests};
@@ -27,7 +27,7 @@ pub(crate) struct RolesArgs {
     #[arg(short, long, value_enum, conflicts_with = "output_dir")]
     output: Option<Format>,
     /// Directory to make for the files [default: ./snapshot-rbac-<run id>]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath)]
     output_dir: Option<PathBuf>,
     /// Write without asking
     #[arg(short, long)]

@@ -4,7 +4,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueHint};
 
 use crate::agent::config;
 
@@ -12,7 +12,7 @@ use crate::agent::config;
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct SnapshotArgs {
     /// Where the document goes: a file, cm://NAMESPACE/NAME, or - for stdout [default: -]
-    #[arg(short, long, value_name = "DEST", help_heading = "Output")]
+    #[arg(short, long, value_name = "DEST", value_hint = ValueHint::AnyPath, help_heading = "Output")]
     pub(crate) output: Option<String>,
     /// How a file or stdout shows the document: yaml, json or table [default: yaml]
     #[arg(long, value_name = "FORMAT", help_heading = "Output")]
@@ -21,7 +21,7 @@ pub(crate) struct SnapshotArgs {
     #[arg(short, long, help_heading = "Output")]
     pub(crate) quiet: Option<bool>,
     /// Also write what happened as JSON to a file, however the run ends
-    #[arg(long, value_name = "FILE", help_heading = "Output")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Output")]
     pub(crate) report: Option<PathBuf>,
 
     #[arg(
@@ -73,7 +73,7 @@ pub(crate) struct SnapshotArgs {
     pub(crate) debug: Option<bool>,
 
     /// Read what no flag says from the spec.snapshot of an AICRConfig document
-    #[arg(long, value_name = "FILE", help_heading = "Run")]
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
     pub(crate) config: Option<PathBuf>,
     /// Run ID [default: generated]
     #[arg(long, allow_hyphen_values = true, value_name = "ID", help_heading = "Run")]

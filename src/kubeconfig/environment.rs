@@ -29,6 +29,12 @@ impl Environment {
         }
     }
 
+    /// The variables of this process, with nobody to be asked.
+    #[cfg(feature = "cli")]
+    pub(crate) fn unattended() -> Self {
+        Self { terminal: false, ..Self::from_process() }
+    }
+
     /// A variable, unless it is unset or empty.
     pub(super) fn os(&self, name: &str) -> Option<&OsStr> {
         self.variables.get(&canonical(OsStr::new(name))).map(OsString::as_os_str).filter(|value| !value.is_empty())

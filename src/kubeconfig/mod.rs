@@ -59,6 +59,9 @@ use self::route::{Ping, Route};
 use self::target::{Impersonation, Target, is_tls};
 use self::transport::{Epoch, Transport};
 
+#[cfg(feature = "cli")]
+pub(crate) use self::target::entries;
+
 pub(crate) use self::failure::{Diagnosis, Kind as DiagnosisKind, classify, refusal};
 
 /// The target of the log of requests: `info` is kubectl's `-v 6`, `debug` 7, `trace` 8 and above.

@@ -141,6 +141,26 @@ pub(super) fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<St
     Ok(namespace_in(flags, env, &choose(flags, &file)?.context))
 }
 
+/// What the kubeconfig offers for flags to choose from.
+#[cfg(feature = "cli")]
+#[derive(Debug, Default)]
+pub(crate) struct Entries {
+    pub(crate) contexts: Vec<String>,
+    pub(crate) clusters: Vec<String>,
+    pub(crate) users: Vec<String>,
+}
+
+/// The names of the kubeconfig's entries.
+#[cfg(feature = "cli")]
+pub(crate) fn entries(flags: &ConnectionFlags, env: &Environment) -> Result<Entries, Error> {
+    let file = load(flags, env)?;
+    Ok(Entries {
+        contexts: file.contexts.into_keys().collect(),
+        clusters: file.clusters.into_keys().collect(),
+        users: file.users.into_keys().collect(),
+    })
+}
+
 fn namespace_in(flags: &ConnectionFlags, env: &Environment, context: &Context) -> String {
     let chosen = given(flags.namespace.as_ref()).or(context.namespace.as_deref()).map(str::to_owned);
     chosen.or_else(|| env.pod_namespace()).unwrap_or_else(|| "default".to_owned())
