@@ -24,6 +24,7 @@ pub(crate) mod snapshot;
 pub use agent::config::{Config, Keep, Output};
 pub use agent::deployer::Deployer;
 pub use agent::names::staging_config_map_name;
+pub use agent::rehearsal::plan;
 pub use agent::roles::{RoleManifest, RoleOptions, service_account_role_manifests};
 pub use agent::run_id;
 pub use diagnose::evidence::Evidence;

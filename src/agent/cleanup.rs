@@ -21,6 +21,10 @@ use crate::error::{ApiError, Failure};
 /// First and longest pause between two looks at an object that finalizers hold.
 const LOOK_AGAIN: (Duration, Duration) = (Duration::from_millis(50), Duration::from_secs(1));
 
+/// Pause between two looks at what an agent may still write. What it writes after the last look before its Job is gone
+/// proves nothing, so the looks are close together.
+const LOOK_FOR_STAGING: Duration = Duration::from_millis(100);
+
 /// Why an object was not deleted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[non_exhaustive]
@@ -382,7 +386,6 @@ impl Staging<'_> {
     /// Deletes what the agent writes while its Job is going, and looks once more when the Job is gone. Gives what
     /// then stands there unproven.
     async fn look_while_terminating(&mut self, removals: &mut Vec<Removal>) -> Option<Removal> {
-        let mut pause = LOOK_AGAIN.0;
         let going = removals
             .iter()
             .any(|removal| removal.object == self.job.object && matches!(removal.fate, Fate::StillTerminating));
@@ -395,11 +398,10 @@ impl Staging<'_> {
             {
                 removals.push(self.engine.delete(proven).await);
             }
-            if !job_stands || Instant::now() + pause >= self.engine.deadline {
+            if !job_stands || Instant::now() + LOOK_FOR_STAGING >= self.engine.deadline {
                 return refused;
             }
-            sleep(pause).await;
-            pause = (pause * 2).min(LOOK_AGAIN.1);
+            sleep(LOOK_FOR_STAGING).await;
         }
     }
 }

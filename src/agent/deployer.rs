@@ -22,7 +22,7 @@ use crate::agent::preflight::{self, Cleared, Label};
 use crate::agent::run_id::{self, InvocationId, RunId};
 use crate::agent::wait::Wait;
 use crate::agent::watches::Watches;
-use crate::agent::{fetch, namespace};
+use crate::agent::{fetch, namespace, rehearsal};
 use crate::diagnose::evidence::Evidence;
 use crate::error::{ApiError, Error};
 use crate::ledger::{ClusterId, Header};
@@ -37,6 +37,12 @@ const SETTLE: Duration = Duration::from_secs(5);
 /// R25: what a document without GPU data from a cluster with GPU nodes means.
 const NO_GPU_DATA: &str = "the snapshot has no GPU data although nodes carry nvidia.com/gpu labels: \
     the agent ran on a node without a usable GPU; choose one with --node-selector nvidia.com/gpu.present=true";
+
+/// What a run that passed the gate goes on with.
+struct Checked {
+    plan: Plan,
+    namespace: namespace::State,
+}
 
 /// Deploys the agent, waits for it, reads its document and removes what it created.
 ///
@@ -176,33 +182,13 @@ impl Deployer {
     /// object of that name exists; [`Error::Api`] if the server refuses;
     /// [`Error::TimedOut`] past the deadline. What was created stays recorded for [`Deployer::cleanup`].
     pub async fn deploy(&self) -> Result<(), Error> {
-        self.events.emit(Event::Started {
-            run_id: self.identity.run_id.clone(),
-            invocation_id: self.identity.invocation_id.clone(),
-            namespace: self.config.namespace.clone(),
-        });
-        self.enter(Phase::Preflight);
-        let preflight_deadline = Instant::now() + PREFLIGHT_PATIENCE;
-        let (cleared, cluster_uid) = tokio::join!(
-            preflight::run(&self.cluster, &self.config, &self.names, &self.identity, preflight_deadline, &self.events),
-            namespace::cluster_uid(&self.cluster, preflight_deadline),
-        );
-        if let Some(uid) = cluster_uid {
-            self.cluster_uid.get_or_init(|| uid);
-        }
-        let Cleared { account, namespace, chosen_selector } = cleared?;
-        let account = self.account.get_or_init(|| account);
-        let mut config = self.config.clone();
-        if let Some((key, value)) = chosen_selector.map(|label| *self.chosen_selector.get_or_init(|| label)) {
-            config.node_selector = Some([(key.to_owned(), value.to_owned())].into());
-        }
+        let Checked { plan, namespace } = self.check().await?;
         self.keep_on_disk();
 
         let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
         self.enter(Phase::Deploy);
         let create = async {
             namespace::ensure(&self.cluster, &self.config.namespace, &namespace, deadline, &self.events).await?;
-            let plan = Plan::new(&config, &self.identity, &self.names, account);
             self.create_together(plan.grants).await?;
             self.create_together(plan.bindings).await?;
             // The watches open beside the Job's create: what happens from its first moment is seen.
@@ -216,6 +202,43 @@ impl Deployer {
         timeout_at(deadline, create)
             .await
             .unwrap_or_else(|_| Err(self.timed_out("the run's objects are being created")))
+    }
+
+    /// Runs the gate, and then sends every create as a dry run: nothing is written. Gives what a run would create.
+    ///
+    /// RBAC: as [`Deployer::deploy`].
+    ///
+    /// # Errors
+    /// As [`Deployer::deploy`].
+    pub async fn rehearse(&self) -> Result<Vec<serde_json::Value>, Error> {
+        let Checked { plan, namespace } = self.check().await?;
+        let deadline = Instant::now() + PREFLIGHT_PATIENCE;
+        rehearsal::run(&self.cluster, &self.config, self.run_id(), plan, &namespace, deadline, &self.events).await
+    }
+
+    /// The gate, and what it lets the run create.
+    async fn check(&self) -> Result<Checked, Error> {
+        self.events.emit(Event::Started {
+            run_id: self.identity.run_id.clone(),
+            invocation_id: self.identity.invocation_id.clone(),
+            namespace: self.config.namespace.clone(),
+        });
+        self.enter(Phase::Preflight);
+        let deadline = Instant::now() + PREFLIGHT_PATIENCE;
+        let (cleared, cluster_uid) = tokio::join!(
+            preflight::run(&self.cluster, &self.config, &self.names, &self.identity, deadline, &self.events),
+            namespace::cluster_uid(&self.cluster, deadline),
+        );
+        if let Some(uid) = cluster_uid {
+            self.cluster_uid.get_or_init(|| uid);
+        }
+        let Cleared { account, namespace, chosen_selector } = cleared?;
+        let account = self.account.get_or_init(|| account);
+        let mut config = self.config.clone();
+        if let Some((key, value)) = chosen_selector.map(|label| *self.chosen_selector.get_or_init(|| label)) {
+            config.node_selector = Some([(key.to_owned(), value.to_owned())].into());
+        }
+        Ok(Checked { plan: Plan::new(&config, &self.identity, &self.names, account), namespace })
     }
 
     /// From here on whatever is created is known even if this process is killed (R35).

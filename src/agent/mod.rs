@@ -15,6 +15,7 @@ pub(crate) mod namespace;
 pub mod object;
 pub(crate) mod orphans;
 pub mod preflight;
+pub mod rehearsal;
 pub mod roles;
 pub(crate) mod rules;
 pub mod run_id;

@@ -91,7 +91,8 @@ fn object(name: &str) -> ObjectRef {
     ObjectRef::cluster(Kind::Namespace, name)
 }
 
-fn manifest(name: &str) -> Manifest {
+/// The Namespace as a run creates it.
+pub(crate) fn manifest(name: &str) -> Manifest {
     let body = json!({
         "apiVersion": "v1",
         "kind": "Namespace",

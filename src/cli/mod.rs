@@ -5,6 +5,7 @@ mod completion;
 mod config_file;
 mod confirm;
 pub(crate) mod connection;
+mod dry_run;
 mod help;
 mod orphans;
 mod request;

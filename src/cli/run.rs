@@ -6,11 +6,11 @@ use std::time::Duration;
 use crate::agent::cleanup::Removal;
 use crate::agent::deployer::Deployer;
 use crate::agent::event::Phase;
-use crate::cli::config_file;
 use crate::cli::request::{Destination, Request, STDOUT};
 use crate::cli::signals::Signals;
-use crate::cli::snapshot::SnapshotArgs;
+use crate::cli::snapshot::{DryRun, SnapshotArgs};
 use crate::cli::state_dir;
+use crate::cli::{config_file, dry_run};
 use crate::deliver;
 use crate::diagnose::evidence::Evidence;
 use crate::error::{Error, Signal};
@@ -52,7 +52,13 @@ async fn prepare_and_run(
         flags.namespace = flags.namespace.filter(|namespace| !namespace.is_empty()).or(file.namespace);
     }
     report.output = Some(args.output.clone().unwrap_or_else(|| STDOUT.to_owned()));
+    let dry_run = args.dry_run.unwrap_or(DryRun::None);
     let request = Request::new(args)?;
+    match dry_run {
+        DryRun::None => {}
+        DryRun::Client => return dry_run::client(request, &flags, env),
+        DryRun::Server => return dry_run::server(request, &flags, env).await,
+    }
     let connection = kubeconfig::connect(&flags, env).await?;
     run(request, connection, report, evidence).await
 }

@@ -4,9 +4,20 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueHint};
+use clap::{Args, ValueEnum, ValueHint};
 
 use crate::agent::config;
+
+/// Who checks what would be created.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DryRun {
+    /// A real run.
+    None,
+    /// Nobody: no request is sent.
+    Client,
+    /// The gate and the API server's own checks.
+    Server,
+}
 
 /// What `snapshot` takes beside the connection flags.
 #[derive(Args, Clone, Debug, Default)]
@@ -84,6 +95,12 @@ pub(crate) struct SnapshotArgs {
     /// How long cleanup may take [default: 30s]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", help_heading = "Run")]
     pub(crate) cleanup_timeout: Option<String>,
+    /// Print what would be created: client asks no cluster, server has it check everything
+    #[arg(
+        long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "client",
+        help_heading = "Run"
+    )]
+    pub(crate) dry_run: Option<DryRun>,
     /// Keep everything that the run creates
     #[arg(long, help_heading = "Run")]
     pub(crate) no_cleanup: Option<bool>,

@@ -10,6 +10,7 @@ mod cleanup;
 mod cli;
 mod completion;
 mod diagnosis;
+mod dry_run;
 mod gate;
 mod help;
 mod input;

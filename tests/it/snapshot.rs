@@ -131,7 +131,7 @@ async fn r29_ctrl_c_while_a_create_is_on_its_way_leaves_nothing() {
         let proxy = Proxy::before(Bed::shared().await).start().await;
         let scene = Scene::behind("ctrl-c", &proxy).await;
         let held = proxy.on(post(&format!("**/{kind}")), hold);
-        let mut running = scene.snapshot("success").spawn();
+        let mut running = scene.snapshot("hang").spawn();
         held.arrived().await;
         running.signal(Signal::INT);
         running.wait_stderr_contains("run ").await;

@@ -107,7 +107,6 @@ impl Plan {
     }
 
     /// Every object in the order in which it is created.
-    #[cfg(test)]
     pub(crate) fn all(&self) -> impl Iterator<Item = &Manifest> {
         self.grants.iter().chain(&self.bindings).chain([&self.job])
     }
