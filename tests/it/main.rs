@@ -15,6 +15,7 @@ mod gate;
 mod help;
 mod input;
 mod kubectl;
+mod matrix;
 mod orphans;
 mod proxy;
 mod report;
