@@ -1,4 +1,4 @@
-//! What a caller wants of a run. Pure: [`Config::validate`] refuses what can be refused without a cluster.
+//! What a caller wants of a run. Pure: what can be refused without a cluster is refused here.
 
 use std::collections::BTreeMap;
 use std::fmt;
