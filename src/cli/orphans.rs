@@ -74,11 +74,18 @@ async fn list(request: Request, connection: Connection, events: &Events) -> Resu
     let reading = state_dir::read_ledgers(&cluster, &connection.server, deadline, events).await;
     let namespace = (!request.all_namespaces).then_some(connection.namespace);
     let filter = Filter { namespace, run_id: request.run_id };
-    let Found { orphans, undecided, unseen } = orphans::find(&cluster, &reading, &filter, deadline, events).await?;
+    let found = orphans::find(&cluster, &reading, &filter, deadline, events).await?;
+    let Found { orphans, undecided, abandoned, unseen } = found;
 
     to_stdout(render(&orphans, request.format, request.headers, Timestamp::now()).as_bytes())?;
     if orphans.is_empty() && matches!(request.format, Format::Table | Format::Wide) {
         events.note(nothing(filter.namespace.as_deref()));
+    }
+    for run_id in abandoned {
+        events.note(format!(
+            "run {run_id} of this machine was interrupted and its Job is still active: end it with `kubectl aicr cleanup \
+             {run_id}`"
+        ));
     }
     if let Some(namespaces) = recorded_elsewhere(&reading, &filter) {
         events.note(format!("runs of this machine may have left objects in {namespaces} too: look there with -A"));

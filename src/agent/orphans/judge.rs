@@ -56,6 +56,8 @@ pub(crate) struct Judgement {
     pub(crate) gone: Vec<(InvocationId, ObjectRef)>,
     /// Objects that are orphans unless their run is active where no Jobs could be seen.
     pub(crate) undecided: Vec<ObjectRef>,
+    /// Runs whose process has ended although their Job is active: no orphans yet, but nobody will clean them up.
+    pub(crate) abandoned: BTreeSet<RunId>,
 }
 
 /// What became of an entry's object.
@@ -92,6 +94,10 @@ pub(crate) fn judge(reading: &Reading, sight: &Sight, filter: &Filter, now: Time
     }
 
     let active = active_runs(reading, sight);
+    let unfinished = |past: &&Past| past.entries.as_slice().iter().any(|entry| entry.left.is_none());
+    let ended = reading.pasts.iter().filter(|past| !past.live).filter(unfinished);
+    let abandoned = ended.map(|past| &past.header.run_id).filter(|run_id| active.contains(run_id.as_str()));
+    judgement.abandoned = abandoned.filter(|run_id| filter.takes_run(run_id.as_str())).cloned().collect();
     for live in sight.live.values().filter(|live| filter.takes_namespace_of(&live.object)) {
         if belongs_to_live_process(live, reading) {
             continue;

@@ -5,6 +5,8 @@ mod judge;
 mod live;
 mod survey;
 
+use std::collections::BTreeSet;
+
 use jiff::Timestamp;
 use tokio::time::Instant;
 
@@ -12,7 +14,7 @@ use crate::agent::cluster::Cluster;
 use crate::agent::created_set::CreatedSet;
 use crate::agent::event::Events;
 use crate::agent::object::ObjectRef;
-use crate::agent::run_id::InvocationId;
+use crate::agent::run_id::{InvocationId, RunId};
 use crate::error::ApiError;
 use crate::ledger::Reading;
 
@@ -25,11 +27,13 @@ pub(crate) struct Found {
     pub(crate) orphans: Vec<Orphan>,
     /// What may be orphans, but for Jobs that could not be seen.
     pub(crate) undecided: Vec<ObjectRef>,
+    /// Runs whose process has ended although their Job is active.
+    pub(crate) abandoned: BTreeSet<RunId>,
     pub(crate) unseen: Vec<ApiError>,
 }
 
-/// Finds what runs left. The reading must be of this cluster. Reads are repeated until the deadline. Deletes nothing on the cluster; what is proven gone is
-/// taken out of the ledgers.
+/// Finds what runs left. The reading must be of this cluster. Reads are repeated until the deadline. Deletes nothing on
+/// the cluster; what is proven gone is taken out of the ledgers.
 pub(crate) async fn find(
     cluster: &Cluster,
     reading: &Reading,
@@ -40,7 +44,8 @@ pub(crate) async fn find(
     let (sight, unseen) = survey::everything(cluster, reading, filter, deadline).await?;
     let judgement = judge::judge(reading, &sight, filter, Timestamp::now());
     forget(reading, &judgement.gone, events);
-    Ok(Found { orphans: judgement.orphans, undecided: judgement.undecided, unseen })
+    let judge::Judgement { orphans, undecided, abandoned, .. } = judgement;
+    Ok(Found { orphans, undecided, abandoned, unseen })
 }
 
 /// Takes out of the ledgers of dead processes what is gone, and removes the files that then tell nothing.
