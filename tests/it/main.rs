@@ -14,6 +14,7 @@ mod dry_run;
 mod gate;
 mod help;
 mod input;
+mod krew;
 mod kubectl;
 mod matrix;
 mod orphans;

@@ -17,7 +17,7 @@ const KREW: &str = "krew";
 const KREW_VALIDATOR: &str = "validate-krew-manifest";
 
 /// The pinned kubectl.
-pub(super) fn kubectl() -> PathBuf {
+pub(crate) fn kubectl() -> PathBuf {
     expect("kubectl")
 }
 
