@@ -21,5 +21,6 @@ mod orphans;
 mod proxy;
 mod report;
 mod roles;
+mod secrets;
 mod snapshot;
 mod waves;
