@@ -25,6 +25,7 @@ type Example = (&'static str, &'static str);
 const SNAPSHOT: &[Example] = &[
     ("Write the document to a file", "kubectl aicr snapshot -n gpu-operator -o snapshot.yaml"),
     ("Hand it to another program", "kubectl aicr snapshot -n gpu-operator | yq .metadata"),
+    ("Look at what would be created", "kubectl aicr snapshot -n gpu-operator --dry-run=client"),
     ("Leave it in the cluster", "kubectl aicr snapshot -n gpu-operator -o cm://gpu-operator/snapshot"),
     (
         "Run as an account with a cloud identity, on nodes of one kind",
