@@ -15,6 +15,8 @@ pub(crate) mod deliver;
 pub(crate) mod diagnose;
 pub(crate) mod duration;
 pub mod error;
+#[cfg(feature = "fake")]
+pub mod fake;
 pub mod kubeconfig;
 pub mod ledger;
 #[cfg(feature = "cli")]

@@ -1,0 +1,80 @@
+//! Bodies of requests.
+
+use serde_json::{Map, Value};
+
+use super::call::Call;
+use super::kind::Kind;
+use super::object::as_map;
+use super::refusal::{Refusal, bad_request};
+
+/// Fields that are maps of strings: an empty one is as good as none, other than an empty structure.
+const MAPS: &[&str] = &["labels", "annotations", "data", "binaryData", "nodeSelector", "matchLabels"];
+
+/// Lists that are shown even if they are empty.
+const LISTS: &[&str] = &["rules", "resourceRules", "nonResourceRules"];
+
+/// The body as JSON; YAML is understood as well.
+pub(crate) fn parse(call: &Call) -> Result<Value, Refusal> {
+    let json = match serde_json::from_slice(&call.body) {
+        Ok(json) => return Ok(json),
+        Err(error) => error,
+    };
+    let text = std::str::from_utf8(&call.body).unwrap_or_default();
+    if call.content_type.ends_with("yaml")
+        && let Ok(yaml) = serde_saphyr::from_str(text)
+    {
+        return Ok(yaml);
+    }
+    Err(bad_request(&format!("couldn't get version/kind; json parse error: {json}")))
+}
+
+/// The object of a body, in its kind's shape.
+pub(crate) fn object(call: &Call) -> Result<Value, Refusal> {
+    shaped(call.target.kind, parse(call)?)
+}
+
+/// Brings an object into its kind's shape: another kind and wrong types are refused, unknown fields dropped.
+pub(crate) fn shaped(kind: &Kind, mut object: Value) -> Result<Value, Refusal> {
+    if !object.is_object() {
+        return Err(bad_request("json: cannot unmarshal into Go value of type map[string]interface {}"));
+    }
+    let map = as_map(&mut object);
+    for (field, wanted, what) in
+        [("apiVersion", kind.api_version(), "API version"), ("kind", kind.name.to_owned(), "kind")]
+    {
+        match map.get(field).and_then(Value::as_str).unwrap_or_default() {
+            "" => map.insert(field.to_owned(), wanted.into()),
+            given if given == wanted => None,
+            given => {
+                let message = format!("the {what} in the data ({given}) does not match the expected {what} ({wanted})");
+                return Err(bad_request(&message));
+            }
+        };
+    }
+    map.entry("metadata").or_insert_with(|| Map::new().into());
+    let mut object = (kind.decode)(object).map_err(|error| {
+        let name = kind.name;
+        bad_request(&format!("{name} in version \"{}\" cannot be handled as a {name}: {error}", kind.version))
+    })?;
+    drop_empty(&mut object);
+    // A type without the field would have dropped it.
+    as_map(as_map(&mut object).entry("metadata").or_insert(Value::Null));
+    Ok(object)
+}
+
+/// Drops what the server's types leave out: nulls, empty lists and empty maps of strings.
+fn drop_empty(value: &mut Value) {
+    match value {
+        Value::Object(map) => {
+            map.values_mut().for_each(drop_empty);
+            map.retain(|key, value| match value {
+                Value::Null => false,
+                Value::Array(list) => !list.is_empty() || LISTS.contains(&key.as_str()),
+                Value::Object(inner) => !inner.is_empty() || !MAPS.contains(&key.as_str()),
+                _ => true,
+            });
+        }
+        Value::Array(list) => list.iter_mut().for_each(drop_empty),
+        _ => {}
+    }
+}

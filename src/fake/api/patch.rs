@@ -1,0 +1,40 @@
+//! Patches.
+
+use serde_json::Value;
+
+use super::call::Call;
+use super::object::Object as _;
+use super::refusal::{Refusal, bad_request, status};
+use super::{Api, body, json_patch, strategic};
+
+impl Api {
+    /// Changes an object, or applies it; answers with the HTTP status, too.
+    pub(super) fn patch(&mut self, call: &Call) -> Result<(u16, Value), Refusal> {
+        if call.content_type == "application/apply-patch+yaml" {
+            return self.apply(call);
+        }
+        let mut new = Value::clone(self.find(&call.target)?);
+        // A patch that names no version meets whatever stands there.
+        new.remove_meta("resourceVersion");
+        let patch = body::parse(call)?;
+        match call.content_type.as_str() {
+            "application/merge-patch+json" => strategic::merge_plain(&mut new, &patch),
+            "application/strategic-merge-patch+json" => strategic::merge(&mut new, &patch),
+            "application/json-patch+json" => json_patch::apply(&mut new, &patch)?,
+            other => return Err(unsupported(other)),
+        }
+        if new.meta("name") != call.target.name {
+            return Err(bad_request("the name of the object does not match the name on the URL"));
+        }
+        let new = body::shaped(call.target.kind, new)?;
+        Ok((200, self.replace(call, new, None)?))
+    }
+}
+
+fn unsupported(content_type: &str) -> Refusal {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
+         application/merge-patch+json, application/apply-patch+yaml (not {content_type:?})"
+    );
+    status(415, kube::core::response::reason::UNSUPPORTED_MEDIA_TYPE, &message)
+}

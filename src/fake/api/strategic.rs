@@ -1,0 +1,187 @@
+//! Strategic merge: like a merge patch, but lists of things with names are merged item by item.
+
+use serde_json::{Map, Value};
+
+/// The field that tells the items of a list apart, by the list's name. Any other list is replaced as a whole.
+pub(super) fn merge_key(list: &str) -> Option<&'static str> {
+    match list {
+        "containers"
+        | "initContainers"
+        | "ephemeralContainers"
+        | "env"
+        | "volumes"
+        | "imagePullSecrets"
+        | "secrets" => Some("name"),
+        "volumeMounts" => Some("mountPath"),
+        "volumeDevices" => Some("devicePath"),
+        "ports" => Some("containerPort"),
+        "conditions" | "addresses" => Some("type"),
+        "ownerReferences" => Some("uid"),
+        "taints" => Some("key"),
+        "hostAliases" | "podIPs" => Some("ip"),
+        _ => None,
+    }
+}
+
+/// Lists of plain values that are merged as sets.
+const SETS: &[&str] = &["finalizers"];
+
+/// Applies a strategic merge patch.
+pub(super) fn merge(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    match patch.get("$patch").and_then(Value::as_str) {
+        Some("replace") => {
+            let rest = patch.iter().filter(|(key, _)| !key.starts_with('$'));
+            *target = Value::Object(rest.map(|(key, value)| (key.clone(), value.clone())).collect());
+            return;
+        }
+        Some("delete") => {
+            *target = Value::Null;
+            return;
+        }
+        _ => {}
+    }
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(map) = target else { return };
+    if let Some(retained) = patch.get("$retainKeys").and_then(Value::as_array) {
+        map.retain(|key, _| retained.iter().any(|retained| retained == key));
+    }
+    for (key, value) in patch {
+        if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/") {
+            delete_from(map.get_mut(list), value);
+        } else if !key.starts_with('$') {
+            merge_field(map, key, value);
+        }
+    }
+    map.retain(|_, value| !value.is_null());
+    for (key, order) in patch {
+        if let Some(list) = key.strip_prefix("$setElementOrder/") {
+            put_in_order(list, map.get_mut(list), order);
+        }
+    }
+}
+
+fn merge_field(map: &mut Map<String, Value>, key: &str, value: &Value) {
+    if value.is_null() {
+        map.remove(key);
+        return;
+    }
+    let slot = map.entry(key).or_insert(Value::Null);
+    match (value, merge_key(key)) {
+        (Value::Object(_), _) => merge(slot, value),
+        (Value::Array(items), Some(merge_key)) if items.iter().all(Value::is_object) => {
+            merge_list(slot, items, merge_key);
+        }
+        (Value::Array(items), _) if SETS.contains(&key) => {
+            let mut list = slot.as_array().cloned().unwrap_or_default();
+            let new = items.iter().filter(|item| !list.contains(item)).cloned().collect::<Vec<_>>();
+            list.extend(new);
+            *slot = list.into();
+        }
+        _ => *slot = value.clone(),
+    }
+}
+
+fn merge_list(slot: &mut Value, items: &[Value], merge_key: &str) {
+    let replaces = items.iter().any(|item| item["$patch"] == "replace");
+    let mut list = if replaces { Vec::new() } else { slot.as_array().cloned().unwrap_or_default() };
+    for item in items.iter().filter(|item| !(replaces && item["$patch"] == "replace")) {
+        let place = list.iter().position(|old| old.get(merge_key) == item.get(merge_key));
+        match (item["$patch"].as_str(), place) {
+            (Some("delete"), Some(place)) => {
+                list.remove(place);
+            }
+            (Some("delete"), None) => {}
+            (_, Some(place)) => merge(&mut list[place], item),
+            (_, None) => {
+                let mut new = Value::Null;
+                merge(&mut new, item);
+                list.push(new);
+            }
+        }
+    }
+    *slot = list.into();
+}
+
+fn delete_from(list: Option<&mut Value>, unwanted: &Value) {
+    let unwanted = unwanted.as_array().map_or(&[][..], Vec::as_slice);
+    if let Some(Value::Array(list)) = list {
+        list.retain(|item| !unwanted.contains(item));
+    }
+}
+
+/// Items that the order names come in that order; others keep their place before or after.
+fn put_in_order(name: &str, list: Option<&mut Value>, order: &Value) {
+    let (Some(Value::Array(list)), Some(order)) = (list, order.as_array()) else { return };
+    let place = |item: &Value| {
+        order.iter().position(|wanted| match merge_key(name) {
+            Some(key) => item.get(key) == wanted.get(key),
+            None => item == wanted,
+        })
+    };
+    list.sort_by_key(|item| place(item).unwrap_or(order.len()));
+}
+
+/// Applies a merge patch (RFC 7386).
+pub(super) fn merge_plain(target: &mut Value, patch: &Value) {
+    let Value::Object(patch) = patch else {
+        *target = patch.clone();
+        return;
+    };
+    if !target.is_object() {
+        *target = Value::Object(Map::new());
+    }
+    let Value::Object(map) = target else { return };
+    for (key, value) in patch {
+        if value.is_null() {
+            map.remove(key);
+        } else {
+            merge_plain(map.entry(key).or_insert(Value::Null), value);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn merged(mut target: Value, patch: &Value) -> Value {
+        merge(&mut target, patch);
+        target
+    }
+
+    #[test]
+    fn lists_of_named_things_are_merged_and_others_replaced() {
+        let pod = json!({"containers": [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}]});
+        let patch = json!({"containers": [{"name": "a", "args": ["y"]}, {"name": "c"}]});
+        let wanted = json!({"containers": [{"name": "a", "image": "1", "args": ["y"]}, {"name": "b"}, {"name": "c"}]});
+        assert_eq!(merged(pod, &patch), wanted);
+    }
+
+    #[test]
+    fn directives_delete_replace_and_order() {
+        let pod = json!({"containers": [{"name": "a"}, {"name": "b"}], "finalizers": ["x", "y"], "map": {"k": "v"}});
+        let patch = json!({
+            "$setElementOrder/containers": [{"name": "c"}, {"name": "b"}],
+            "containers": [{"name": "a", "$patch": "delete"}, {"name": "c"}],
+            "$deleteFromPrimitiveList/finalizers": ["x"],
+            "map": {"$patch": "replace", "n": "w"},
+        });
+        let wanted = json!({"containers": [{"name": "c"}, {"name": "b"}], "finalizers": ["y"], "map": {"n": "w"}});
+        assert_eq!(merged(pod, &patch), wanted);
+    }
+
+    #[test]
+    fn a_plain_merge_replaces_every_list() {
+        let mut target = json!({"a": [{"name": "x"}], "b": {"c": 1, "d": 2}});
+        merge_plain(&mut target, &json!({"a": [], "b": {"c": null}}));
+        assert_eq!(target, json!({"a": [], "b": {"d": 2}}));
+    }
+}
