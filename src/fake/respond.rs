@@ -23,7 +23,7 @@ use super::service::Dropped;
 pub(super) type Body = UnsyncBoxBody<Bytes, Dropped>;
 
 /// How often a quiet watch says how far it has come.
-const BOOKMARK_EVERY: Duration = Duration::from_secs(60);
+const BOOKMARK_EVERY: Duration = Duration::from_mins(1);
 
 /// How long before its end a watch does.
 const BOOKMARK_BEFORE_END: Duration = Duration::from_secs(2);
@@ -138,8 +138,8 @@ impl Stretch {
     }
 
     fn lines(&self, events: Vec<Value>) -> String {
-        let shown = events.into_iter().map(|event| self.view.show_event(self.watching.kind, event));
-        shown.map(|event| format!("{event}\n")).collect()
+        let shown = events.into_iter().map(|event| self.view.show_event(self.watching.kind, event).to_string() + "\n");
+        shown.collect()
     }
 }
 

@@ -26,7 +26,7 @@ use super::respond::{self, Body};
 /// There is no answer, by the will of a hook.
 #[derive(Debug, thiserror::Error)]
 #[error("the connection broke: a hook dropped the answer")]
-pub struct Dropped;
+pub(super) struct Dropped;
 
 impl From<Infallible> for Dropped {
     fn from(never: Infallible) -> Self {

@@ -202,6 +202,11 @@ impl Bed {
         self.nodes.document(namespace, job)
     }
 
+    /// Makes the API server forget the versions before one, as it does by itself every five minutes.
+    pub(crate) async fn compact(&self, version: u64) {
+        self.plane.compact(version).await;
+    }
+
     /// Kills the API server of a private bed.
     pub(crate) fn stop_apiserver(&self) {
         self.plane.stop_apiserver();

@@ -27,6 +27,7 @@ pub(crate) struct ControlPlane {
     // Dropped in this order: what writes into the directory before the directory.
     running: Mutex<Running>,
     _etcd: Daemon,
+    etcd: String,
     programs: Programs,
     pub(crate) server: String,
     pub(crate) admin: User,
@@ -80,12 +81,21 @@ impl ControlPlane {
         scheduling_works(&client, &mut scheduler).await;
 
         let running = Running { controller_manager, scheduler, apiserver: Some(apiserver) };
-        Self { running: Mutex::new(running), _etcd: etcd, programs, server, admin, scratch }
+        Self { running: Mutex::new(running), _etcd: etcd, etcd: etcd_url, programs, server, admin, scratch }
     }
 
     /// The directory of all state, logs included.
     pub(crate) fn dir(&self) -> &Path {
         self.scratch.path()
+    }
+
+    /// Forgets what was before a revision, as the API server has etcd do every five minutes.
+    pub(crate) async fn compact(&self, revision: u64) {
+        let etcd = Client::try_from(kube::Config::new(self.etcd.parse().expect("a URL"))).expect("a client");
+        let body = serde_json::json!({ "revision": revision.to_string() }).to_string().into_bytes();
+        let request = http::Request::post("/v3/kv/compaction").body(body).expect("a request");
+        // A second time it is refused: the revision is gone already.
+        let _ = etcd.request_text(request).await;
     }
 
     /// Kills the API server. Everything else goes on without it.

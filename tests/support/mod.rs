@@ -16,7 +16,7 @@ pub(crate) mod pki;
 mod process;
 mod programs;
 pub(crate) mod proxy;
-mod rbac;
+pub(crate) mod rbac;
 pub(crate) mod scene;
 pub(crate) mod script;
 mod tokens;

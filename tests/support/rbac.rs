@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::wait::until;
 
 /// Grants rules to a user and waits until they are in force.
-pub(super) async fn grant(client: &Client, user: &str, namespace: Option<&str>, rules: &[PolicyRule]) {
+pub(crate) async fn grant(client: &Client, user: &str, namespace: Option<&str>, rules: &[PolicyRule]) {
     let name = format!("granted-{:016x}", getrandom::u64().expect("random numbers"));
     let kind = if namespace.is_some() { "Role" } else { "ClusterRole" };
     let metadata = json!({ "name": name });

@@ -10,7 +10,7 @@ use super::call::Call;
 use super::create::Author;
 use super::fields::{self, FieldSet, Operation};
 use super::object::Object as _;
-use super::refusal::{Refusal, bad_request};
+use super::refusal::{Refusal, bad_request, invalid_options};
 use super::strategic;
 use super::{Api, body};
 
@@ -18,9 +18,7 @@ impl Api {
     /// Creates or changes an object as its manager wants it; answers with the HTTP status, too.
     pub(super) fn apply(&mut self, call: &Call) -> Result<(u16, Value), Refusal> {
         if call.query.get("fieldManager").is_empty() {
-            return Err(bad_request(
-                "PatchOptions.meta.k8s.io \"\" is invalid: fieldManager: Required value: is required for apply patch",
-            ));
+            return Err(invalid_options("PatchOptions", "fieldManager", "Required value: is required for apply patch"));
         }
         let target = &call.target;
         let mut wanted = body::parse(call)?;
@@ -136,7 +134,7 @@ fn shown(path: &Vec<String>) -> String {
             Some((_, key)) => {
                 let key: BTreeMap<String, Value> = serde_json::from_str(key).unwrap_or_default();
                 let key: Vec<String> = key.iter().map(|(name, value)| format!("{name}={}", json!(value))).collect();
-                text.push_str(&format!("[{}]", key.join(",")));
+                text = format!("{text}[{}]", key.join(","));
             }
             None => {}
         }

@@ -8,7 +8,7 @@ use http::request::Parts;
 use percent_encoding::percent_decode_str;
 
 use super::kind::{Kind, Subresource};
-use super::refusal::{Refusal, bad_request, method_not_allowed, no_such_resource};
+use super::refusal::{Refusal, bad_request, invalid_options, method_not_allowed, no_such_resource};
 use super::user::User;
 
 /// What is done, as RBAC names it.
@@ -173,7 +173,10 @@ impl Query {
         match self.get("dryRun") {
             "" => Ok(false),
             "All" => Ok(true),
-            _ => Err(bad_request("the dryRun query parameter must be \"All\"")),
+            other => {
+                let what = format!("Unsupported value: {other:?}: supported values: \"All\"");
+                Err(invalid_options("Options", "dryRun", &what))
+            }
         }
     }
 }

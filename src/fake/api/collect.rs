@@ -154,14 +154,12 @@ impl Api {
             } else if change.after.is_terminating() {
                 self.empty(&name);
             }
-        } else if change.deleted && !change.key.namespace.is_empty() {
-            self.empty(&change.key.namespace.clone());
-        } else if self.namespace(&change.key.namespace).is_some_and(Value::is_terminating) {
-            self.empty(&change.key.namespace.clone());
+        } else {
+            self.empty(&change.key.namespace);
         }
     }
 
-    /// Deletes what is in a terminating namespace, and then the namespace.
+    /// Deletes what is in a namespace that is terminating, and then the namespace.
     fn empty(&mut self, namespace: &str) {
         let key = Key { resource: NAMESPACE.resource(), namespace: String::new(), name: namespace.to_owned() };
         let Some(live) = self.store.get(&key).filter(|live| live.is_terminating()) else { return };

@@ -7,7 +7,7 @@ use super::fields::{self, Operation};
 use super::kind::Kind;
 use super::names::check_metadata;
 use super::object::{Object as _, as_map, generated_name, new_uid, now};
-use super::refusal::{Refusal, already_exists, bad_request, invalid};
+use super::refusal::{Refusal, already_exists, bad_request, internal, invalid};
 use super::store::Key;
 use super::user::User;
 use super::{Api, body};
@@ -51,7 +51,7 @@ impl Api {
         }
         self.admit_to_namespace(kind, namespace, object.meta("name"))?;
         if !object.meta("resourceVersion").is_empty() {
-            return Err(bad_request("resourceVersion should not be set on objects to be created"));
+            return Err(internal("resourceVersion should not be set on objects to be created"));
         }
         for field in ["deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "managedFields", "resourceVersion"]
         {
@@ -83,8 +83,8 @@ impl Api {
             namespace: object.meta("namespace").to_owned(),
             name: object.meta("name").to_owned(),
         };
-        if self.store.get(&key).is_some() {
-            return Err(already_exists(kind, &key.name));
+        if let Some(live) = self.store.get(&key) {
+            return Err(already_exists(kind, &key.name, live.is_terminating()));
         }
         if author.dry_run {
             return Ok(object);

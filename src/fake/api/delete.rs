@@ -10,8 +10,8 @@ use super::call::{Call, Target};
 use super::kind::Kind;
 use super::kinds::{NAMESPACE, POD, SERVICE_ACCOUNT};
 use super::object::{Object as _, as_map};
-use super::refusal::{Refusal, bad_request, conflict};
-use super::update::{is_done, uid_conflict};
+use super::refusal::{Refusal, bad_request, invalid_options, precondition};
+use super::update::is_done;
 use super::{Api, body, key, list};
 
 /// Finalizers that stand for a propagation policy.
@@ -49,8 +49,15 @@ impl Options {
     fn of(call: &Call) -> Result<Self, Refusal> {
         let mut options = if call.body.is_empty() { Self::default() } else { Self::parse(body::parse(call)?)? };
         if options.propagation_policy.is_none() && !call.query.get("propagationPolicy").is_empty() {
-            let policy = Value::from(call.query.get("propagationPolicy"));
-            options.propagation_policy = Self::parse(json!({ "propagationPolicy": policy }))?.propagation_policy;
+            let policy = call.query.get("propagationPolicy");
+            let parsed = Self::parse(json!({ "propagationPolicy": policy }));
+            let refused = |_| {
+                let what = format!(
+                    "Unsupported value: {policy:?}: supported values: \"Background\", \"Foreground\", \"Orphan\""
+                );
+                invalid_options("DeleteOptions", "propagationPolicy", &what)
+            };
+            options.propagation_policy = parsed.map_err(refused)?.propagation_policy;
         }
         if options.grace_period_seconds.is_none() {
             options.grace_period_seconds = call.query.number("gracePeriodSeconds")?;
@@ -134,21 +141,23 @@ impl Api {
 }
 
 fn check(kind: &Kind, old: &Value, wanted: &Preconditions) -> Result<(), Refusal> {
-    if let Some(uid) = &wanted.uid
-        && uid != old.meta("uid")
-    {
-        return Err(uid_conflict(kind, old, uid));
+    let live = old.meta("uid");
+    if let Some(uid) = wanted.uid.as_ref().filter(|uid| *uid != live) {
+        let why = format!(
+            "the UID in the precondition ({uid}) does not match the UID in record ({live}). The object might have been \
+             deleted and then recreated"
+        );
+        return Err(precondition(kind, old.meta("name"), &why));
     }
     let live = old.meta("resourceVersion");
-    match &wanted.resource_version {
-        Some(version) if version != live => {
-            let why = format!(
-                "Precondition failed: ResourceVersion in precondition: {version}, ResourceVersion in object meta: {live}"
-            );
-            Err(conflict(kind, old.meta("name"), &why))
-        }
-        _ => Ok(()),
+    if let Some(version) = wanted.resource_version.as_ref().filter(|version| *version != live) {
+        let why = format!(
+            "the ResourceVersion in the precondition ({version}) does not match the ResourceVersion in record \
+             ({live}). The object might have been modified"
+        );
+        return Err(precondition(kind, old.meta("name"), &why));
     }
+    Ok(())
 }
 
 /// A policy that is asked for replaces the one that an earlier delete left.

@@ -72,9 +72,9 @@ const UNQUALIFIED_FINALIZER: &str = "name is neither a standard finalizer name n
 
 fn check_name(rule: NameRule, name: &str) -> Option<Fault> {
     let why = match rule {
-        NameRule::Subdomain if name.len() > 253 => "must be no more than 253 bytes",
+        NameRule::Subdomain if name.len() > 253 => "must be no more than 253 characters",
         NameRule::Subdomain => names::check_dns_subdomain(name).is_err().then_some(SUBDOMAIN)?,
-        NameRule::Label if name.len() > 63 => "must be no more than 63 bytes",
+        NameRule::Label if name.len() > 63 => "must be no more than 63 characters",
         NameRule::Label => names::check_dns_label(name).is_err().then_some(LABEL)?,
         NameRule::PathSegment => match name {
             "." | ".." => "may not be '.' or '..'",

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::object::Object as _;
-use super::refusal::{Refusal, bad_request, status};
+use super::refusal::{Fault, Refusal, bad_request, invalid, status};
 use super::{Api, body, json_patch, strategic};
 
 impl Api {
@@ -27,6 +27,11 @@ impl Api {
             return Err(bad_request("the name of the object does not match the name on the URL"));
         }
         let new = body::shaped(call.target.kind, new)?;
+        let uid = self.find(&call.target)?.meta("uid");
+        if new.meta("uid") != uid {
+            let fault = Fault::invalid("metadata.uid", new.meta("uid"), "field is immutable");
+            return Err(invalid(call.target.kind, &call.target.name, vec![fault]));
+        }
         Ok((200, self.replace(call, new, None)?))
     }
 }

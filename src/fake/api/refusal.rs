@@ -71,8 +71,20 @@ pub(crate) fn not_found(kind: &Kind, name: &str) -> Refusal {
     about(kind, name, 404, reason::NOT_FOUND, &format!("{} {name:?} not found", kind.qualified()))
 }
 
-pub(crate) fn already_exists(kind: &Kind, name: &str) -> Refusal {
-    about(kind, name, 409, reason::ALREADY_EXISTS, &format!("{} {name:?} already exists", kind.qualified()))
+pub(crate) fn already_exists(kind: &Kind, name: &str, terminating: bool) -> Refusal {
+    let state = if terminating { "object is being deleted: " } else { "" };
+    let message = format!("{state}{} {name:?} already exists", kind.qualified());
+    about(kind, name, 409, reason::ALREADY_EXISTS, &message)
+}
+
+/// A delete whose precondition does not hold. Its words speak of the kind, not of the resource.
+pub(crate) fn precondition(kind: &Kind, name: &str, why: &str) -> Refusal {
+    let message = format!("Operation cannot be fulfilled on {} {name:?}: {why}", kind.qualified_kind());
+    let mut refusal = about(kind, name, 409, reason::CONFLICT, &message);
+    if let Some(details) = &mut refusal.details {
+        kind.name.clone_into(&mut details.kind);
+    }
+    refusal
 }
 
 pub(crate) fn conflict(kind: &Kind, name: &str, why: &str) -> Refusal {
@@ -113,6 +125,16 @@ pub(crate) fn invalid(kind: &Kind, name: &str, faults: Vec<Fault>) -> Refusal {
         details.causes = faults.into_iter().map(Fault::cause).collect();
     }
     refusal
+}
+
+/// Options of a request that make no sense.
+pub(crate) fn invalid_options(options: &str, field: &str, what: &str) -> Refusal {
+    let message = format!("{options}.meta.k8s.io \"\" is invalid: {field}: {what}");
+    status(422, reason::INVALID, &message)
+}
+
+pub(crate) fn internal(message: &str) -> Refusal {
+    status(500, reason::INTERNAL_ERROR, message)
 }
 
 pub(crate) fn method_not_allowed() -> Refusal {

@@ -53,7 +53,9 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
     }
     for (key, value) in patch {
         if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/") {
-            delete_from(map.get_mut(list), value);
+            if let Some(Value::Array(items)) = map.get_mut(list) {
+                items.retain(|item| !value.as_array().is_some_and(|unwanted| unwanted.contains(item)));
+            }
         } else if !key.starts_with('$') {
             merge_field(map, key, value);
         }
@@ -106,13 +108,6 @@ fn merge_list(slot: &mut Value, items: &[Value], merge_key: &str) {
         }
     }
     *slot = list.into();
-}
-
-fn delete_from(list: Option<&mut Value>, unwanted: &Value) {
-    let unwanted = unwanted.as_array().map_or(&[][..], Vec::as_slice);
-    if let Some(Value::Array(list)) = list {
-        list.retain(|item| !unwanted.contains(item));
-    }
 }
 
 /// Items that the order names come in that order; others keep their place before or after.

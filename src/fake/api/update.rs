@@ -80,21 +80,21 @@ pub(super) fn is_done(object: &Value) -> bool {
     object.is_terminating() && grace == 0 && emptied && object.meta_list("finalizers").is_empty()
 }
 
-pub(super) fn check_preconditions(kind: &Kind, old: &Value, uid: &str, version: &str) -> Result<(), Refusal> {
+fn check_preconditions(kind: &Kind, old: &Value, uid: &str, version: &str) -> Result<(), Refusal> {
     let name = old.meta("name");
-    if !uid.is_empty() && uid != old.meta("uid") {
-        return Err(uid_conflict(kind, old, uid));
+    let live = old.meta("uid");
+    if !uid.is_empty() && uid != live {
+        let key = format!("/registry/{}/{}/{name}", kind.plural, old.meta("namespace"));
+        let why = format!(
+            "StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: Precondition \
+             failed: UID in precondition: {uid}, UID in object meta: {live}"
+        );
+        return Err(conflict(kind, name, &why));
     }
     if !version.is_empty() && version != old.meta("resourceVersion") {
         return Err(modified(kind, name));
     }
     Ok(())
-}
-
-pub(super) fn uid_conflict(kind: &Kind, old: &Value, uid: &str) -> Refusal {
-    let live = old.meta("uid");
-    let why = format!("Precondition failed: UID in precondition: {uid}, UID in object meta: {live}");
-    conflict(kind, old.meta("name"), &why)
 }
 
 /// What a write makes of the old object: the status is only written through its own path, and nothing else there.

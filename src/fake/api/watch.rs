@@ -43,7 +43,7 @@ impl Api {
         };
         let asked = asked.unwrap_or_default();
         if asked > current {
-            watching.initial.push(event("ERROR", json!(too_large_version(asked, current))));
+            watching.initial.push(event("ERROR", &json!(too_large_version(asked, current))));
         } else if query.is_true("sendInitialEvents") {
             watching.initial = self.present(call)?;
             let mut end = watching.bookmark();
@@ -59,7 +59,7 @@ impl Api {
 
     fn present(&self, call: &Call) -> Result<Vec<Value>, Refusal> {
         let objects = self.select(call)?;
-        Ok(objects.iter().map(|object| event("ADDED", Value::clone(object))).collect())
+        Ok(objects.iter().map(|object| event("ADDED", object)).collect())
     }
 
     /// The events that a watch has not seen yet. An `ERROR` among them is the last.
@@ -67,7 +67,7 @@ impl Api {
         let mut events = std::mem::take(&mut watching.initial);
         if watching.seen < self.store.compacted() {
             let message = format!("too old resource version: {} ({})", watching.seen, self.store.compacted());
-            events.push(event("ERROR", json!(expired(&message))));
+            events.push(event("ERROR", &json!(expired(&message))));
             return events;
         }
         events.extend(self.store.changes_since(watching.seen).filter_map(|change| watching.event(change)));
@@ -88,12 +88,12 @@ impl Watching {
         let fits = !change.deleted && self.selector.matches(&change.after);
         match (before, fits) {
             (None, false) => None,
-            (None, true) => Some(event("ADDED", Value::clone(&change.after))),
-            (Some(_), true) => Some(event("MODIFIED", Value::clone(&change.after))),
+            (None, true) => Some(event("ADDED", &change.after)),
+            (Some(_), true) => Some(event("MODIFIED", &change.after)),
             (Some(before), false) => {
                 let mut last = Value::clone(before);
                 last.set_meta("resourceVersion", change.revision.to_string());
-                Some(event("DELETED", last))
+                Some(event("DELETED", &last))
             }
         }
     }
@@ -105,11 +105,11 @@ impl Watching {
             "apiVersion": self.kind.api_version(),
             "metadata": { "resourceVersion": self.seen.to_string(), "creationTimestamp": null },
         });
-        event("BOOKMARK", object)
+        event("BOOKMARK", &object)
     }
 }
 
-fn event(kind: &str, object: Value) -> Value {
+fn event(kind: &str, object: &Value) -> Value {
     json!({ "type": kind, "object": object })
 }
 

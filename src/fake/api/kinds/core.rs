@@ -99,7 +99,6 @@ pub(crate) static SERVICE_ACCOUNT: Kind = Kind {
     short: &["sa"],
     subresources: &[Subresource::Token],
     decode: decode::<ServiceAccount>,
-    columns: columns::SERVICE_ACCOUNT,
     ..PLAIN
 };
 
@@ -166,7 +165,8 @@ fn check_data(new: &Value, old: Option<&Value>, fields: &[&str]) -> Vec<Fault> {
         }
     }
     if size > LARGEST_DATA {
-        faults.push(Fault::too_long(fields[0], LARGEST_DATA));
+        // The server names the empty path so.
+        faults.push(Fault::too_long("[]", LARGEST_DATA));
     }
     if let Some(old) = old.filter(|old| old["immutable"] == true) {
         let changed = fields.iter().any(|&field| new[field] != old[field]);

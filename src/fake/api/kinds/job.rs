@@ -71,7 +71,8 @@ fn check_job(new: &Value, old: Option<&Value>) -> Vec<Fault> {
     }
     faults.extend(pod::check_spec(&template["spec"], "spec.template.spec"));
     if template.text("/spec/restartPolicy") == "Always" {
-        faults.push(Fault::unsupported("spec.template.spec.restartPolicy", "Always", &["OnFailure", "Never"]));
+        let allowed = "valid values: \"OnFailure\", \"Never\"";
+        faults.push(Fault::required("spec.template.spec.restartPolicy", allowed));
     }
     for count in ["parallelism", "completions", "backoffLimit", "activeDeadlineSeconds", "ttlSecondsAfterFinished"] {
         if let Some(value) = new["spec"][count].as_i64().filter(|value| *value < 0) {

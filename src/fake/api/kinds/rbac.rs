@@ -132,7 +132,7 @@ fn check_binding(new: &Value, old: Option<&Value>, roles: &[&str]) -> Vec<Fault>
         faults.push(Fault::required("roleRef.name", ""));
     }
     for (index, subject) in new.list("/subjects").iter().enumerate() {
-        faults.extend(check_subject(index, subject));
+        faults.extend(check_subject(index, subject, roles.contains(&"Role")));
     }
     if let Some(old) = old
         && *role != old["roleRef"]
@@ -142,7 +142,8 @@ fn check_binding(new: &Value, old: Option<&Value>, roles: &[&str]) -> Vec<Fault>
     faults
 }
 
-fn check_subject(index: usize, subject: &Value) -> Vec<Fault> {
+/// In a namespace, that namespace is where an account is looked for if its own is not named.
+fn check_subject(index: usize, subject: &Value, namespaced: bool) -> Vec<Fault> {
     let field = |name: &str| format!("subjects[{index}].{name}");
     let mut faults = Vec::new();
     if subject.text("/name").is_empty() {
@@ -150,7 +151,7 @@ fn check_subject(index: usize, subject: &Value) -> Vec<Fault> {
     }
     match subject.text("/kind") {
         "ServiceAccount" => {
-            if subject.text("/namespace").is_empty() {
+            if !namespaced && subject.text("/namespace").is_empty() {
                 faults.push(Fault::required(field("namespace"), ""));
             }
         }

@@ -13,9 +13,6 @@ pub(crate) const CONFIG_MAP: &[Column] = &[NAME, DATA, AGE];
 
 pub(crate) const SECRET: &[Column] = &[NAME, column("Type", |secret| secret["type"].clone()), DATA, AGE];
 
-pub(crate) const SERVICE_ACCOUNT: &[Column] =
-    &[NAME, column("Secrets", |account| account.list("/secrets").len().into()), AGE];
-
 pub(crate) const NAMESPACE: &[Column] =
     &[NAME, column("Status", |namespace| namespace.text("/status/phase").into()), AGE];
 
