@@ -203,7 +203,8 @@ impl Api {
         if self.authorize(user, &attributes) != Decision::NoOpinion {
             return Ok(());
         }
-        let rules = rules.ok_or_else(|| not_found(role.0, &role.1))?;
+        // The server speaks of the binding's resource here.
+        let rules = rules.ok_or_else(|| not_found(kind, &role.1))?;
         let held = self.rules_of(user, namespace);
         let missing: Vec<Value> =
             rules.list("/rules").iter().flat_map(single).filter(|rule| !held.iter().any(|h| covers(h, rule))).collect();

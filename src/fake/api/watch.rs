@@ -66,8 +66,8 @@ impl Api {
     pub(crate) fn events(&self, watching: &mut Watching) -> Vec<Value> {
         let mut events = std::mem::take(&mut watching.initial);
         if watching.seen < self.store.compacted() {
-            let message = format!("too old resource version: {} ({})", watching.seen, self.store.compacted());
-            events.push(event("ERROR", &json!(expired(&message))));
+            let message = "The resourceVersion for the provided watch is too old.";
+            events.push(event("ERROR", &json!(expired(message))));
             return events;
         }
         events.extend(self.store.changes_since(watching.seen).filter_map(|change| watching.event(change)));

@@ -3,7 +3,7 @@
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use k8s_openapi::api::rbac::v1::{ClusterRole, PolicyRule, Role, RoleBinding};
 use kube::Api;
-use kube::api::{DeleteParams, ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
 use serde_json::{Value, json};
 
 use super::case::{Case, Someone, assert_about, assert_invalid, assert_refused, object, refusal, rule};
@@ -79,7 +79,7 @@ async fn what_is_not_granted_is_forbidden(case: Case) {
         )
     );
     let pods = Api::<Pod>::namespaced(nobody.client.clone(), &case.namespace);
-    let status = refusal(pods.logs("p", &Default::default()).await);
+    let status = refusal(pods.logs("p", &LogParams::default()).await);
     assert!(status.message.contains("cannot get resource \"pods/log\""), "{}", status.message);
 }
 
@@ -281,8 +281,8 @@ async fn a_binding_to_an_absent_role_cannot_be_judged(case: Case) {
     let bindings = Api::<RoleBinding>::namespaced(author.client.clone(), &case.namespace);
     let status = refusal(bindings.create(&PostParams::default(), &binding("Role", "absent")).await);
     assert_refused(&status, 404, "NotFound");
-    assert_about(&status, "absent", "rbac.authorization.k8s.io", "roles");
-    assert_eq!(status.message, "roles.rbac.authorization.k8s.io \"absent\" not found");
+    assert_about(&status, "absent", "rbac.authorization.k8s.io", "rolebindings");
+    assert_eq!(status.message, "rolebindings.rbac.authorization.k8s.io \"absent\" not found");
     case.api::<RoleBinding>().create(&PostParams::default(), &binding("Role", "absent")).await.unwrap();
 }
 

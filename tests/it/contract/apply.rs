@@ -98,8 +98,8 @@ async fn another_value_for_a_field_of_someone_else_is_a_conflict(case: Case) {
     let status = refusal(apply(&case, "two", json!({ "n": "2" })).await);
     assert_refused(&status, 409, "Conflict");
     assert_eq!(status.message, "Apply failed with 1 conflict: conflict with \"one\": .data.n");
-    let cause = &status.details.as_ref().unwrap().causes[0];
-    assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("FieldManagerConflict", ".data.n"));
+    let first = &status.details.as_ref().unwrap().causes[0];
+    assert_eq!((first.reason.as_str(), first.field.as_str()), ("FieldManagerConflict", ".data.n"));
     assert_eq!(case.config_maps().get("a").await.unwrap().data.unwrap()["n"], "1");
 }
 

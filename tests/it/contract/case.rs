@@ -246,8 +246,7 @@ where
     pub(super) async fn next(&mut self) -> Option<String> {
         let name = |object: &K| object.meta().name.clone().unwrap_or_default();
         loop {
-            let event = timeout(PATIENCE, self.0.next()).await.expect("an event or the end of the watch")?;
-            return Some(match event.unwrap() {
+            return Some(match self.event_or_end().await? {
                 WatchEvent::Added(object) => format!("ADDED {}", name(&object)),
                 WatchEvent::Modified(object) => format!("MODIFIED {}", name(&object)),
                 WatchEvent::Deleted(object) => format!("DELETED {}", name(&object)),
@@ -259,12 +258,16 @@ where
 
     /// Whether the watch comes to its end, and nothing before.
     pub(super) async fn ends_without_event(&mut self) -> bool {
-        timeout(PATIENCE, self.0.next()).await.expect("the end of the watch").is_none()
+        self.event_or_end().await.is_none()
     }
 
     /// The next event whole, bookmarks included.
     pub(super) async fn event(&mut self) -> WatchEvent<K> {
-        timeout(PATIENCE, self.0.next()).await.expect("an event in time").expect("an event").unwrap()
+        self.event_or_end().await.expect("an event")
+    }
+
+    pub(super) async fn event_or_end(&mut self) -> Option<WatchEvent<K>> {
+        timeout(PATIENCE, self.0.next()).await.expect("an event in time").transpose().unwrap()
     }
 
     /// Whether nothing comes for a moment.

@@ -2,7 +2,7 @@
 
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, Patch, PatchParams, PostParams, WatchParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, WatchParams};
 use serde_json::{Value, json};
 
 use super::case::{Case, Watch, object};
@@ -55,7 +55,7 @@ async fn what_is_owned_goes_after_its_owner_in_the_background(case: Case) {
 async fn what_is_owned_goes_before_its_owner_in_the_foreground(case: Case) {
     owner_and_owned(&case, true, &[]).await;
     let of_case = WatchParams::default().labels("case=collect");
-    let version = case.config_maps().list(&Default::default()).await.unwrap().metadata.resource_version.unwrap();
+    let version = case.config_maps().list(&ListParams::default()).await.unwrap().metadata.resource_version.unwrap();
     let mut watch = Watch::of(&case.config_maps(), &of_case, &version).await;
     let answer = case.config_maps().delete("owner", &DeleteParams::foreground()).await.unwrap();
     let shown = answer.left().expect("the owner still stands");

@@ -3,7 +3,7 @@
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Namespace, Pod, Secret, ServiceAccount};
 use k8s_openapi::api::rbac::v1::{ClusterRole, RoleBinding};
-use kube::api::{DeleteParams, PostParams};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
@@ -83,7 +83,7 @@ async fn a_namespace_that_is_not_there_is_not_found(case: Case) {
     assert_about(&status, &absent, "", "namespaces");
     assert_eq!(status.message, format!("namespaces \"{absent}\" not found"));
     assert_about(&refusal(maps.get("a").await), "a", "", "configmaps");
-    assert!(maps.list(&Default::default()).await.unwrap().items.is_empty());
+    assert!(maps.list(&ListParams::default()).await.unwrap().items.is_empty());
 }
 
 async fn a_terminating_namespace_takes_nothing_new(case: Case) {
@@ -96,12 +96,12 @@ async fn a_terminating_namespace_takes_nothing_new(case: Case) {
     })
     .await;
     assert_refused(&status, 403, "Forbidden");
-    let cause = &status.details.as_ref().unwrap().causes[0];
-    assert_eq!((cause.reason.as_str(), cause.field.as_str()), ("NamespaceTerminating", "metadata.namespace"));
+    let first = &status.details.as_ref().unwrap().causes[0];
+    assert_eq!((first.reason.as_str(), first.field.as_str()), ("NamespaceTerminating", "metadata.namespace"));
     let live = namespaces.get(&case.namespace).await.unwrap();
     assert_eq!(live.status.unwrap().phase.as_deref(), Some("Terminating"));
-    let release = kube::api::Patch::Merge(json!({ "metadata": { "finalizers": null } }));
-    case.config_maps().patch("held", &Default::default(), &release).await.unwrap();
+    let release = Patch::Merge(json!({ "metadata": { "finalizers": null } }));
+    case.config_maps().patch("held", &PatchParams::default(), &release).await.unwrap();
     until("the namespace to go", async || namespaces.get_opt(&case.namespace).await.unwrap().is_none().then_some(()))
         .await;
 }
@@ -146,11 +146,12 @@ async fn names_that_are_no_subdomain_are_invalid(case: Case) {
 
 async fn names_of_namespaces_are_labels(case: Case) {
     let namespaces = Api::<Namespace>::all(case.client.clone());
-    let refused = async |name: &str| -> Box<kube::core::Status> {
+    let refused = async |name: &str| {
         let namespace = object(json!({ "metadata": { "name": name } }));
         refusal(namespaces.create(&PostParams::default(), &namespace).await)
     };
-    assert_invalid(&refused("a.b").await, &[("metadata.name", "FieldValueInvalid")]);
+    let dotted = refused("a.b").await;
+    assert_invalid(&dotted, &[("metadata.name", "FieldValueInvalid")]);
     let long = refused(&"x".repeat(64)).await;
     assert_invalid(&long, &[("metadata.name", "FieldValueInvalid"), ("metadata.labels", "FieldValueInvalid")]);
     assert!(long.message.contains(": must be no more than 63 characters, "), "{}", long.message);

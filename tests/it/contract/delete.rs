@@ -152,8 +152,8 @@ async fn a_terminating_object_takes_no_new_finalizer(case: Case) {
     let patch = Patch::Merge(json!({ "metadata": { "finalizers": ["example.com/hold", "example.com/more"] } }));
     let status = refusal(case.config_maps().patch("a", &PatchParams::default(), &patch).await);
     assert_refused(&status, 422, "Invalid");
-    let cause = &status.details.as_ref().unwrap().causes[0];
-    assert_eq!((cause.field.as_str(), cause.reason.as_str()), ("metadata.finalizers", "FieldValueForbidden"));
+    let first = &status.details.as_ref().unwrap().causes[0];
+    assert_eq!((first.field.as_str(), first.reason.as_str()), ("metadata.finalizers", "FieldValueForbidden"));
     release(&case).await.unwrap();
 }
 

@@ -2,7 +2,7 @@
 
 use http::Method;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::api::{ListParams, PostParams};
+use kube::api::{DeleteParams, ListParams, PostParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
@@ -157,7 +157,7 @@ async fn pages_show_one_moment(case: Case) {
     three(&case).await;
     let first = page(&case, "limit=1").await;
     let token = first["metadata"]["continue"].as_str().unwrap().to_owned();
-    case.config_maps().delete("b", &Default::default()).await.unwrap();
+    case.config_maps().delete("b", &DeleteParams::default()).await.unwrap();
     case.config_map("bb", "4").await;
     let second = page(&case, &format!("limit=2&continue={token}")).await;
     assert_eq!(of_page(&second), ["b", "c"]);

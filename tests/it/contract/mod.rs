@@ -1,4 +1,5 @@
 //! What the in-memory API promises: each case runs on it and on a real kube-apiserver.
+#![allow(clippy::needless_pass_by_value, reason = "cases hand over JSON literals")]
 
 mod access;
 mod apply;
