@@ -24,4 +24,5 @@ mod report;
 mod roles;
 mod secrets;
 mod snapshot;
+mod wait;
 mod waves;

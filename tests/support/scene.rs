@@ -1,6 +1,6 @@
 //! One test's run: a namespace, a home, and what stands on the cluster of it.
 
-use std::collections::BTreeMap;
+use std::{collections::BTreeMap, ops::Deref};
 
 use k8s_openapi::api::{
     batch::v1::Job,
@@ -14,7 +14,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    bed::Bed,
+    bed::{Bed, Private},
     cli::{Home, Invocation},
     namespace::TestNamespace,
     proxy::Proxy,
@@ -24,9 +24,26 @@ use super::{
 /// What stands on the cluster: `Kind namespace/name` to UID.
 pub(crate) type Objects = BTreeMap<String, String>;
 
+/// The bed of a scene.
+pub(crate) enum Stage {
+    Shared(&'static Bed),
+    Private(Box<Private>),
+}
+
+impl Deref for Stage {
+    type Target = Bed;
+
+    fn deref(&self) -> &Bed {
+        match self {
+            Self::Shared(bed) => bed,
+            Self::Private(bed) => bed,
+        }
+    }
+}
+
 /// A namespace, a home with a kubeconfig for an administrator, and a run ID, all of one test.
 pub(crate) struct Scene {
-    pub(crate) bed: &'static Bed,
+    pub(crate) bed: Stage,
     pub(crate) client: Client,
     pub(crate) namespace: TestNamespace,
     pub(crate) home: Home,
@@ -37,21 +54,27 @@ impl Scene {
     /// Straight to the API server.
     pub(crate) async fn new(prefix: &str) -> Self {
         let bed = Bed::shared().await;
-        Self::with_kubeconfig(bed, prefix, &bed.kubeconfig(bed.admin(), None)).await
+        Self::with_kubeconfig(Stage::Shared(bed), prefix, &bed.kubeconfig(bed.admin(), None)).await
+    }
+
+    /// Straight to the API server of a bed that goes with the scene.
+    pub(crate) async fn on(bed: Private, prefix: &str) -> Self {
+        let kubeconfig = bed.kubeconfig(bed.admin(), None);
+        Self::with_kubeconfig(Stage::Private(Box::new(bed)), prefix, &kubeconfig).await
     }
 
     /// Through a proxy of the test's own.
     pub(crate) async fn behind(prefix: &str, proxy: &Proxy) -> Self {
         let bed = Bed::shared().await;
         let admin = bed.user("root", &["system:masters"]);
-        Self::with_kubeconfig(bed, prefix, &proxy.kubeconfig(&admin, None)).await
+        Self::with_kubeconfig(Stage::Shared(bed), prefix, &proxy.kubeconfig(&admin, None)).await
     }
 
-    async fn with_kubeconfig(bed: &'static Bed, prefix: &str, kubeconfig: &str) -> Self {
+    async fn with_kubeconfig(bed: Stage, prefix: &str, kubeconfig: &str) -> Self {
         let namespace = bed.namespace(prefix).await;
         Self {
-            bed,
             client: bed.admin_client().await,
+            bed,
             run_id: namespace.name.clone(),
             home: Home::new().kubeconfig(kubeconfig),
             namespace,

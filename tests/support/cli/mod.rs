@@ -96,6 +96,7 @@ impl Home {
             cwd: self.path().to_owned(),
             input: Input::Null,
             terminal: Terminal::None,
+            reads_stderr: true,
             deadline: DEADLINE,
             home: self.clone(),
         }
@@ -128,6 +129,7 @@ pub(crate) struct Invocation {
     cwd: PathBuf,
     input: Input,
     terminal: Terminal,
+    reads_stderr: bool,
     deadline: Duration,
     home: Home,
 }
@@ -179,6 +181,12 @@ impl Invocation {
         self
     }
 
+    /// Leaves stderr a pipe that is open and that nobody reads.
+    pub(crate) fn stderr_unread(mut self) -> Self {
+        self.reads_stderr = false;
+        self
+    }
+
     /// Runs on a terminal. What it shows comes as stderr.
     pub(crate) fn terminal(mut self) -> Self {
         self.terminal = Terminal::All;
@@ -214,7 +222,8 @@ impl Invocation {
             command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
             let mut child = command.spawn().unwrap_or_else(|error| panic!("{line}: {error}"));
             let stdin = child.stdin.take();
-            let running = Running::piped(line, child, self.deadline, self.home);
+            let unread = if self.reads_stderr { None } else { child.stderr.take() };
+            let running = Running::piped(line, child, unread, self.deadline, self.home);
             return match (self.input, stdin) {
                 (Input::Text(text), Some(stdin)) => running.fed(stdin, text),
                 (Input::Open, Some(stdin)) => running.typed(stdin),

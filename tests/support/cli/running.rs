@@ -5,7 +5,7 @@ use std::{fmt, process::ExitStatus, time::Duration};
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::{
     io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt},
-    process::{Child, ChildStdin},
+    process::{Child, ChildStderr, ChildStdin},
     sync::watch,
     task::JoinHandle,
     time::{Instant, sleep, timeout_at},
@@ -25,12 +25,20 @@ pub(crate) struct Running {
     stderr: Capture,
     keyboard: Option<Box<dyn AsyncWrite + Send + Unpin>>,
     deadline: Instant,
+    /// The open end of a pipe that is not read.
+    _unread: Option<ChildStderr>,
     /// Stays at least as long as the command.
     _home: Home,
 }
 
 impl Running {
-    pub(super) fn piped(line: String, mut child: Child, deadline: Duration, home: Home) -> Self {
+    pub(super) fn piped(
+        line: String,
+        mut child: Child,
+        unread: Option<ChildStderr>,
+        deadline: Duration,
+        home: Home,
+    ) -> Self {
         Self {
             line,
             stdout: Capture::of(child.stdout.take()),
@@ -38,6 +46,7 @@ impl Running {
             child,
             keyboard: None,
             deadline: Instant::now() + deadline,
+            _unread: unread,
             _home: home,
         }
     }
@@ -57,6 +66,7 @@ impl Running {
             child,
             keyboard: Some(Box::new(keyboard)),
             deadline: Instant::now() + deadline,
+            _unread: None,
             _home: home,
         }
     }

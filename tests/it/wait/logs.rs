@@ -1,0 +1,1 @@
+//! The agent's log, and who reads it.
