@@ -140,7 +140,7 @@ async fn candidates(line: &Line<'_>) -> (BTreeSet<Candidate>, Directive) {
     let words = |words: &[&str]| words.iter().map(|word| Candidate::new(*word, "")).collect();
     match arg.get_id().as_str() {
         "format" => (words(&["yaml", "json", "table"]), Directive::Nothing),
-        "os" => (words(&["ubuntu", "talos"]), Directive::Nothing),
+        "os" => (words(&["amazonlinux", "cos", "ol", "rhel", "talos", "ubuntu"]), Directive::Nothing),
         "words" => (line.topics().collect(), Directive::Nothing),
         "node_selector" => (live(line, Live::NodeLabels).await, Directive::NoSpace),
         id => match Live::of_argument(id) {
