@@ -227,6 +227,7 @@ mod tests {
         let (json, yaml) = (shown(Format::Json, true), shown(Format::Yaml, true));
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
         assert_eq!(serde_saphyr::from_str::<serde_json::Value>(&yaml).unwrap(), json);
+        crate::report::assert_documented(&json, include_str!("../../docs/orphans.md"));
     }
 
     #[test]

@@ -175,6 +175,26 @@ mod tests {
     use crate::error::Signal;
 
     #[test]
+    fn r40_every_field_and_every_reason_is_documented() {
+        let page = include_str!("../../docs/report.md");
+        let mut report = RunReport::new();
+        report.service_account = Some(ServiceAccount { name: "irsa-sa".to_owned(), owned: false });
+        report.job = Some(Job { name: "aicr-1".to_owned(), uid: None });
+        report.set_phases(&[(Phase::Deploy, Duration::ZERO)]);
+        report.set_removals(&[Removal {
+            object: ObjectRef::cluster(Kind::ClusterRole, "aicr-node-reader-1"),
+            uid: None,
+            fate: Fate::Kept,
+        }]);
+        let evidence = Evidence { log: vec!["last".to_owned()], ..Evidence::default() };
+        report.finish(&Err(Error::StdoutClosed), Some(evidence));
+        crate::report::assert_documented(&serde_json::to_value(&report).unwrap(), page);
+        for code in 0..=u8::MAX {
+            assert!(page.contains(&format!("`{}` ", exit::reason(code))), "{code}");
+        }
+    }
+
+    #[test]
     fn r40_a_report_has_its_documented_fields_on_every_way_out() {
         let mut report = RunReport::new();
         report.set_phases(&[(Phase::Preflight, Duration::from_millis(250))]);
