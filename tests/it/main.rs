@@ -20,6 +20,7 @@ mod kubectl;
 mod matrix;
 mod orphans;
 mod proxy;
+mod recording;
 mod report;
 mod roles;
 mod secrets;
