@@ -105,8 +105,8 @@ impl fmt::Display for Disturbance {
             Self::ResetBefore => f.write_str("connection reset before the server"),
             Self::ResetAfter => f.write_str("connection reset after the server"),
             Self::Late => f.write_str("lost, and committed after the process has ended"),
-            Self::SignalBefore(signal) => write!(f, "{signal:?} before the server"),
-            Self::SignalAfter(signal) => write!(f, "{signal:?} after the server"),
+            Self::SignalBefore(signal) => write!(f, "signal {} before the server", signal.as_raw()),
+            Self::SignalAfter(signal) => write!(f, "signal {} after the server", signal.as_raw()),
             Self::KilledThenLate => f.write_str("killed, and committed after that"),
         }
     }

@@ -7,7 +7,10 @@ use k8s_openapi::api::{
     batch::v1::Job,
     core::v1::{Pod, ServiceAccount},
 };
-use kube::{ResourceExt, api::ListParams};
+use kube::{
+    ResourceExt,
+    api::{ListParams, ObjectMeta},
+};
 use rustix::process::{Signal, kill_process};
 use tokio::time::sleep;
 
@@ -135,16 +138,18 @@ impl Trial {
         }
     }
 
-    /// Waits until no agent of this run is at work: a killed run's goes on. Gives whether the run then still counts as
+    /// Waits until no agent of this run is at work, and nothing is on its way out: a killed run's work goes on. Gives whether the run then still counts as
     /// active: a Job that came after its account was deleted gets no pod, and so no end.
     async fn remains_active(&self) -> bool {
         let (jobs, pods, accounts) =
             (self.scene.api::<Job>(), self.scene.api::<Pod>(), self.scene.api::<ServiceAccount>());
         let all = ListParams::default();
         until("the agent to end", async || {
-            let going = pods.list(&all).await.unwrap().into_iter().any(|pod| pod.metadata.deletion_timestamp.is_some());
-            let active = jobs.list(&all).await.unwrap().into_iter().find(|job| !has_ended(job));
-            match active {
+            let (jobs, pods) = (jobs.list(&all).await.unwrap().items, pods.list(&all).await.unwrap().items);
+            let is_going = |metadata: &ObjectMeta| metadata.deletion_timestamp.is_some();
+            let going =
+                jobs.iter().any(|job| is_going(&job.metadata)) || pods.iter().any(|pod| is_going(&pod.metadata));
+            match jobs.into_iter().find(|job| !has_ended(job) && !is_going(&job.metadata)) {
                 Some(job) => accounts.get_opt(&job.name_any()).await.unwrap().is_none().then_some(true),
                 None => (!going).then_some(false),
             }
