@@ -12,7 +12,7 @@ use tokio::time::{Instant, sleep, timeout_at};
 
 use crate::agent::cluster::{Cluster, Deletion};
 use crate::agent::config::Keep;
-use crate::agent::created_set::{Claim, Entry, Uid};
+use crate::agent::created_set::{Claim, CreatedSet, Entry, Uid};
 use crate::agent::labels;
 use crate::agent::manifests::Identity;
 use crate::agent::object::{Kind, ObjectRef};
@@ -176,10 +176,11 @@ struct Ours {
     uid: Uid,
 }
 
-/// Deletes what remains, until the deadline. The answer is in the order in which the objects were made.
+/// Deletes what remains, until the deadline, and keeps the created-set up with it. The answer is in the order in which
+/// the objects were made.
 /// RBAC: `delete` on each kind; `get` where a create's answer was lost or a delete conflicts.
-pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant) -> Vec<Removal> {
-    let engine = Engine { cluster, identity: &remains.identity, started: Instant::now(), deadline };
+pub(crate) async fn run(cluster: &Cluster, remains: &Remains, created: &CreatedSet, deadline: Instant) -> Vec<Removal> {
+    let engine = Engine { cluster, identity: &remains.identity, created, started: Instant::now(), deadline };
     let (kept, due): (Vec<&Entry>, Vec<&Entry>) = remains.entries.iter().partition(|entry| match remains.keep {
         Keep::Nothing => false,
         Keep::Job => entry.object.kind == Kind::Job,
@@ -228,6 +229,10 @@ pub(crate) async fn run(cluster: &Cluster, remains: &Remains, deadline: Instant)
     removals.sort_by_key(|removal| {
         remains.entries.iter().position(|entry| entry.object == removal.object).unwrap_or(usize::MAX)
     });
+    for removal in &removals {
+        created.settle(removal);
+    }
+    created.close_if_empty();
     removals
 }
 
@@ -254,6 +259,7 @@ impl Remains {
 struct Engine<'a> {
     cluster: &'a Cluster,
     identity: &'a Identity,
+    created: &'a CreatedSet,
     started: Instant,
     deadline: Instant,
 }
@@ -375,6 +381,8 @@ impl Staging<'_> {
         }
         match self.engine.stands(&self.job.object, &self.job.uid).await {
             Ok(true) => {
+                // The proof goes with the Job, so it is recorded before.
+                self.engine.created.confirm(self.object, uid.clone());
                 self.proven = Some(Ours { object: self.object.clone(), uid });
                 None
             }

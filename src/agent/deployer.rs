@@ -357,12 +357,7 @@ impl Deployer {
         self.enter(Phase::Cleanup);
         let staging = (self.config.output == Output::Staging).then(|| self.document());
         let remains = Remains::new(self.identity.clone(), entries, self.job(), staging, self.config.keep);
-        let removals = cleanup::run(&self.cluster, &remains, deadline).await;
-        for removal in &removals {
-            self.created.settle(removal);
-        }
-        self.created.close_if_empty();
-        removals
+        cleanup::run(&self.cluster, &remains, &self.created, deadline).await
     }
 
     fn job(&self) -> ObjectRef {

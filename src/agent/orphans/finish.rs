@@ -62,12 +62,7 @@ impl Due {
         let identity = Identity { run_id: header.run_id.clone(), invocation_id: header.invocation_id.clone() };
         let (job, staging) = (header.job.clone(), header.staging.clone());
         let remains = Remains::new(identity, self.entries.clone(), job, staging, Keep::Nothing);
-        let removals = cleanup::run(cluster, &remains, deadline).await;
-        let set = CreatedSet::resume(&self.past, events);
-        for removal in &removals {
-            set.settle(removal);
-        }
-        set.close_if_empty();
-        removals
+        let created = CreatedSet::resume(&self.past, events);
+        cleanup::run(cluster, &remains, &created, deadline).await
     }
 }
