@@ -221,7 +221,7 @@ pub(crate) async fn run(cluster: &Cluster, remains: &Remains, created: &CreatedS
 
     // The agent may write until its pod is gone, and only while the Job stands does that prove anything.
     if let Some(staging) = &mut staging {
-        refused = staging.look_while_terminating(&mut removals).await.or(refused);
+        refused = staging.look_while_terminating(&mut removals, refused).await;
     }
     let terminating = removals.iter_mut().filter(|removal| matches!(removal.fate, Fate::StillTerminating));
     join_all(terminating.map(|removal| engine.wait_until_gone(removal))).await;
@@ -392,15 +392,24 @@ impl Staging<'_> {
     }
 
     /// Deletes what the agent writes while its Job is going, and looks once more when the Job is gone. Gives what
-    /// then stands there unproven.
-    async fn look_while_terminating(&mut self, removals: &mut Vec<Removal>) -> Option<Removal> {
+    /// then stands there unproven; `refused` is what was found before.
+    async fn look_while_terminating(
+        &mut self,
+        removals: &mut Vec<Removal>,
+        mut refused: Option<Removal>,
+    ) -> Option<Removal> {
         let going = removals
             .iter()
             .any(|removal| removal.object == self.job.object && matches!(removal.fate, Fate::StillTerminating));
         loop {
             let job_stands = going && self.engine.stands(&self.job.object, &self.job.uid).await.unwrap_or(true);
             let before = self.proven.as_ref().map(|proven| proven.uid.clone());
-            let refused = self.look().await;
+            let found = self.look().await;
+            // The last look may come too late for an answer, and then says less than the one before.
+            if matches!(&found, Some(Removal { fate: Fate::Failed(_), .. })) && Instant::now() >= self.engine.deadline {
+                return refused;
+            }
+            refused = found;
             if let Some(proven) = self.proven.clone()
                 && Some(&proven.uid) != before.as_ref()
             {

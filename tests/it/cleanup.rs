@@ -107,7 +107,9 @@ async fn r33_a_finalizer_is_waited_for_and_then_said() {
     scene.cleanup().args(["--cleanup-timeout", "1s"]).run().await.code(11).stderr_has("terminating");
     jobs.patch(&name, &PatchParams::default(), &finalizers(json!(null))).await.unwrap();
     until("the Job to be gone", async || jobs.get_opt(&name).await.unwrap().is_none().then_some(())).await;
-    assert!(scene.listed().await.is_empty() && scene.ledgers().is_empty());
+    assert_eq!(scene.listed().await, [].into());
+    let ledgers = scene.ledgers().into_iter().map(|path| std::fs::read_to_string(path).unwrap());
+    assert_eq!(ledgers.collect::<Vec<_>>(), [""; 0]);
 }
 
 #[tokio::test]
