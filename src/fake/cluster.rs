@@ -23,7 +23,7 @@ pub(super) struct Inner {
     api: Mutex<Api>,
     pub(super) hooks: Hooks,
     pub(super) log: Log,
-    pub(super) logs: Logs,
+    pub(super) logs: Arc<Logs>,
     enforces_rbac: AtomicBool,
 }
 
@@ -51,7 +51,7 @@ impl Cluster {
             api: Mutex::new(Api::new()),
             hooks: Hooks::default(),
             log: Log::default(),
-            logs: Logs::default(),
+            logs: Arc::default(),
             enforces_rbac: AtomicBool::new(false),
         }))
     }
@@ -98,7 +98,7 @@ impl Cluster {
         self.0.hooks.add(Point::After, Box::new(when), fault)
     }
 
-    /// Every request until now, in the order of arrival.
+    /// Every request until now in the order of arrival, but those of the cluster's own [`Workers`](super::Workers).
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.0.log.all()
@@ -107,6 +107,18 @@ impl Cluster {
     /// Forgets the requests until now.
     pub fn forget_requests(&self) {
         self.0.log.clear();
+    }
+
+    pub(super) fn inner(&self) -> Arc<Inner> {
+        Arc::clone(&self.0)
+    }
+
+    pub(super) fn logs(&self) -> Arc<Logs> {
+        Arc::clone(&self.0.logs)
+    }
+
+    pub(super) fn user_of_token(&self, token: &str) -> Option<User> {
+        self.0.api().user_of_token(token).cloned()
     }
 
     /// Forgets the changes until now, as etcd's compaction does: older watches and continue tokens expire.

@@ -1,5 +1,4 @@
 //! Container logs as a kubelet keeps and serves them.
-#![allow(dead_code, reason = "the kubelet that writes them follows")]
 
 use std::collections::HashMap;
 use std::fmt::{Display, Write as _};
@@ -13,9 +12,12 @@ use tokio::sync::watch;
 
 use super::api::call::Query;
 
+/// Why a container that was just created has no log.
+const CREATING: &str = "ContainerCreating";
+
 /// The logs of all containers, by namespace, pod and container.
 #[derive(Debug, Default)]
-pub(crate) struct Logs(Mutex<HashMap<[String; 3], Arc<Log>>>);
+pub struct Logs(Mutex<HashMap<[String; 3], Arc<Log>>>);
 
 /// The log of one container.
 #[derive(Debug)]
@@ -53,7 +55,7 @@ impl Logs {
     pub(crate) fn of(&self, namespace: &str, pod: &str, container: &str) -> Arc<Log> {
         let key = [namespace, pod, container].map(str::to_owned);
         let new = || {
-            let state = watch::Sender::new(State::Waiting("ContainerCreating".into()));
+            let state = watch::Sender::new(State::Waiting(CREATING.into()));
             Arc::new(Log { lines: Mutex::default(), state })
         };
         Arc::clone(self.all().entry(key).or_insert_with(new))
@@ -70,19 +72,24 @@ impl Logs {
         });
     }
 
-    /// The log of a container as a query asks for it, or why there is none yet.
-    pub(crate) fn read(
+    /// The log of a container as the query of a request for it asks for, or why there is none yet.
+    ///
+    /// # Errors
+    /// What a kubelet says of a container that has not started.
+    pub fn read(
         &self,
         namespace: &str,
         pod: &str,
         container: &str,
-        query: &Query,
+        query: &str,
     ) -> Result<impl Stream<Item = Bytes> + Send + use<>, String> {
-        let log = self.of(namespace, pod, container);
+        let waits = |reason: &str| format!("container {container:?} in pod {pod:?} is waiting to start: {reason}");
+        let key = [namespace, pod, container].map(str::to_owned);
+        let log = self.all().get(&key).cloned().ok_or_else(|| waits(CREATING))?;
         if let State::Waiting(reason) = &*log.state.borrow() {
-            return Err(format!("container {container:?} in pod {pod:?} is waiting to start: {reason}"));
+            return Err(waits(reason));
         }
-        Ok(log.stream(Part::asked_for(query)))
+        Ok(log.stream(Part::asked_for(&Query::parse(query))))
     }
 
     fn all(&self) -> MutexGuard<'_, HashMap<[String; 3], Arc<Log>>> {

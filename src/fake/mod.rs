@@ -11,14 +11,19 @@ pub(crate) mod api;
 mod cluster;
 mod hook;
 mod logs;
+#[doc(hidden)]
+pub mod node;
 mod request;
 mod respond;
 mod serve;
 mod service;
+mod workers;
 
 pub use api::call::Verb;
 pub use api::user::User;
 pub use cluster::Cluster;
 pub use hook::{Fault, Hook};
+pub use node::NodeSpec;
 pub use request::Request;
 pub use serve::Server;
+pub use workers::Workers;

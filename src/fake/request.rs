@@ -10,6 +10,7 @@ use serde_json::Value;
 use super::api::call::{Query, Target, Verb};
 use super::api::object::Object as _;
 use super::api::user::User;
+use super::workers::COMPONENT;
 
 /// A request that reached the API.
 #[derive(Clone, Debug)]
@@ -94,7 +95,8 @@ impl Log {
     }
 
     pub(super) fn all(&self) -> Vec<Request> {
-        self.requests().clone()
+        let requests = self.requests();
+        requests.iter().filter(|request| !request.user.name.starts_with(COMPONENT)).cloned().collect()
     }
 
     pub(super) fn clear(&self) {

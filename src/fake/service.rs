@@ -159,7 +159,7 @@ fn carry_out(
             Ok(Outcome::Shown(respond::watching(Arc::clone(cluster), *watching, view)))
         }
         Answer::Log(asked) => {
-            let lines = cluster.logs.read(&asked.namespace, &asked.pod, &asked.container, &asked.query);
+            let lines = cluster.logs.read(&asked.namespace, &asked.pod, &asked.container, asked.query.text());
             Ok(Outcome::Shown(respond::log(lines.map_err(|why| bad_request(&why))?)))
         }
     }

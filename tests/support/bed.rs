@@ -6,9 +6,10 @@ use std::{
     sync::{Arc, LazyLock},
 };
 
+use futures::{FutureExt as _, StreamExt as _};
 use http::{Request, Response, StatusCode};
-use http_body_util::BodyExt;
-use hyper::body::Incoming;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::{Frame, Incoming};
 use k8s_openapi::api::{authentication::v1::TokenRequest, rbac::v1::PolicyRule};
 use kube::Client;
 use tokio::{
@@ -108,8 +109,14 @@ impl Bed {
         let plane = ControlPlane::start(&authority, &webhook).await;
         let kubeconfig = kubeconfig::kubeconfig(&plane.server, authority.pem(), &plane.admin, None);
         let client = kubeconfig::client(&kubeconfig).await;
-        let nodes = Nodes::start(client.clone(), &plane.server, authority.pem(), logs, server.port);
-        nodes.add(client, &NodeSpec::new(NODE)).await;
+        let (address, ca) = (plane.server.clone(), authority.pem().to_owned());
+        let connect = move |token: String| {
+            let user = User::with_token("agent", &token);
+            let kubeconfig = kubeconfig::kubeconfig(&address, &ca, &user, None);
+            async move { kubeconfig::client(&kubeconfig).await }.boxed()
+        };
+        let nodes = Nodes::start(client.clone(), Arc::new(connect), logs, server.port);
+        nodes.add(client, &NodeSpec::new(NODE)).await.expect("a node");
         Self { nodes, plane, authority, tokens, _server: server }
     }
 
@@ -189,12 +196,12 @@ impl Bed {
 
     /// Adds a node, on a private bed or with a taint and labels that disturb no other test.
     pub(crate) async fn add_node(&self, spec: &NodeSpec) {
-        self.nodes.add(self.admin_client().await, spec).await;
+        self.nodes.add(self.admin_client().await, spec).await.expect("the node is registered");
     }
 
     /// Removes a node.
     pub(crate) async fn remove_node(&self, name: &str) {
-        self.nodes.remove(self.admin_client().await, name).await;
+        self.nodes.remove(self.admin_client().await, name).await.expect("the node is removed");
     }
 
     /// The document that the agent of a Job sent last, byte for byte.
@@ -237,7 +244,7 @@ async fn answer(tokens: Arc<Tokens>, logs: Arc<Logs>, request: Request<Incoming>
     let (head, body) = request.into_parts();
     let path = head.uri.path();
     if let Some(container) = path.strip_prefix("/containerLogs/") {
-        return logs.answer(container, head.uri.query());
+        return container_log(&logs, container, head.uri.query().unwrap_or_default());
     }
     if path != "/tokenreview" {
         return reply(StatusCode::NOT_FOUND, "404 page not found");
@@ -249,5 +256,16 @@ async fn answer(tokens: Arc<Tokens>, logs: Arc<Logs>, request: Request<Incoming>
             reply(StatusCode::OK, review)
         }
         Err(e) => reply(StatusCode::BAD_REQUEST, e.to_string()),
+    }
+}
+
+/// Answers `GET /containerLogs/NAMESPACE/POD/CONTAINER?QUERY` as a kubelet does.
+fn container_log(logs: &Logs, path: &str, query: &str) -> Response<Body> {
+    let Some([namespace, pod, container]) = path.split('/').collect::<Vec<_>>().first_chunk().copied() else {
+        return reply(StatusCode::NOT_FOUND, format!("no log of {path}"));
+    };
+    match logs.read(namespace, pod, container, query) {
+        Ok(lines) => Response::new(BodyExt::boxed(StreamBody::new(lines.map(|chunk| Ok(Frame::data(chunk)))))),
+        Err(why) => reply(StatusCode::BAD_REQUEST, why),
     }
 }

@@ -130,25 +130,30 @@ impl Target {
 
 /// The parameters of a query.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Query(Vec<(String, String)>);
+pub(crate) struct Query {
+    pairs: Vec<(String, String)>,
+    text: String,
+}
 
 impl Query {
     pub(crate) fn parse(text: &str) -> Self {
         let decode = |text: &str| percent_decode_str(&text.replace('+', " ")).decode_utf8_lossy().into_owned();
         let pairs = text.split('&').filter(|pair| !pair.is_empty());
-        Self(
-            pairs
-                .map(|pair| {
-                    let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
-                    (decode(key), decode(value))
-                })
-                .collect(),
-        )
+        let pairs = pairs.map(|pair| {
+            let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
+            (decode(key), decode(value))
+        });
+        Self { pairs: pairs.collect(), text: text.to_owned() }
+    }
+
+    /// The query as it was sent.
+    pub(crate) fn text(&self) -> &str {
+        &self.text
     }
 
     /// The value of a parameter, empty if it is not there.
     pub(crate) fn get(&self, key: &str) -> &str {
-        self.0.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
+        self.pairs.iter().find(|(name, _)| name == key).map_or("", |(_, value)| value)
     }
 
     pub(crate) fn is_true(&self, key: &str) -> bool {

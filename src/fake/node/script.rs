@@ -38,17 +38,17 @@ use std::time::Duration;
 
 /// The course of a container.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Script {
-    pub(crate) start: Start,
-    pub(crate) steps: Vec<Step>,
-    pub(crate) write: Option<Content>,
-    pub(crate) end: End,
-    pub(crate) on_term: OnTerm,
+pub(super) struct Script {
+    pub(super) start: Start,
+    pub(super) steps: Vec<Step>,
+    pub(super) write: Option<Content>,
+    pub(super) end: End,
+    pub(super) on_term: OnTerm,
 }
 
 /// How a container comes to run, or why it does not.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Start {
+pub(super) enum Start {
     After(Duration),
     Never,
     NoSuchImage,
@@ -60,7 +60,7 @@ pub(crate) enum Start {
 
 /// One thing that a running container does.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Step {
+pub(super) enum Step {
     Sleep(Duration),
     Lines { count: usize, pause: Duration },
     Text(String),
@@ -68,7 +68,7 @@ pub(crate) enum Step {
 
 /// What the agent writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Content {
+pub(super) enum Content {
     /// A snapshot that fills a `ConfigMap` of `size` bytes.
     Document {
         size: usize,
@@ -80,7 +80,7 @@ pub(crate) enum Content {
 
 /// How a container ends by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum End {
+pub(super) enum End {
     Exit(i32),
     OutOfMemory,
     Evicted,
@@ -89,7 +89,7 @@ pub(crate) enum End {
 
 /// What a container does on SIGTERM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum OnTerm {
+pub(super) enum OnTerm {
     Exit,
     Ignore,
     WriteAfter(Duration),
@@ -98,12 +98,12 @@ pub(crate) enum OnTerm {
 const KIB: usize = 1024;
 
 /// The size of a snapshot of a bare node.
-pub(crate) const DOCUMENT: Content = Content::Document { size: 15 * KIB, gpu: true };
+pub(super) const DOCUMENT: Content = Content::Document { size: 15 * KIB, gpu: true };
 
 impl Script {
     /// The script of an image. An unknown word is an error, so that a slip in a
     /// test does not pass for another behaviour.
-    pub(crate) fn of_image(image: &str) -> Result<Self, String> {
+    pub(super) fn of_image(image: &str) -> Result<Self, String> {
         let mut script = Self {
             start: Start::After(Duration::ZERO),
             steps: Vec::new(),

@@ -1,10 +1,12 @@
-//! The double of the cluster's nodes: one kubelet for all of them.
+//! Doubles of a cluster's nodes: one kubelet for all of them, whose containers act by the script that their image
+//! names. They work with nothing but a client, so that they serve on a real API server, too.
 
 mod agent;
 mod container;
-mod event;
+mod document;
+pub(super) mod event;
 mod kubelet;
-mod logs;
+mod script;
 mod status;
 
 use std::{
@@ -12,6 +14,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+use futures::future::BoxFuture;
 use k8s_openapi::api::{
     authentication::v1::TokenRequest,
     core::v1::{Node, Pod, ServiceAccount},
@@ -23,66 +26,76 @@ use kube::{
 use serde_json::json;
 use tokio::task::AbortHandle;
 
-pub(crate) use logs::Logs;
+pub use super::logs::Logs;
 
-/// The nodes of a bed. They stop acting when this value is dropped.
-pub(crate) struct Nodes {
+/// The nodes of a cluster. They stop acting when this value is dropped.
+#[derive(Debug)]
+pub struct Nodes {
     cluster: Arc<Cluster>,
     port: u16,
     kubelet: AbortHandle,
 }
 
+/// Gives a client for a bearer token.
+pub type Connect = Arc<dyn Fn(String) -> BoxFuture<'static, Client> + Send + Sync>;
+
 /// What the double knows of its cluster.
 pub(super) struct Cluster {
     client: Client,
-    server: String,
-    ca: String,
+    connect: Connect,
     logs: Arc<Logs>,
     documents: Mutex<HashMap<(String, String), String>>,
 }
 
 /// A node to register: accepted by the scheduler, with room for anything.
 #[derive(Clone, Debug)]
-pub(crate) struct NodeSpec {
+pub struct NodeSpec {
     name: String,
     labels: BTreeMap<String, String>,
     taints: Vec<serde_json::Value>,
 }
 
 impl NodeSpec {
-    pub(crate) fn new(name: &str) -> Self {
+    /// A node of that name, with the labels that every node has.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
         let labels = [("hostname", name), ("os", "linux"), ("arch", "amd64")];
         let labels = labels.map(|(key, value)| (format!("kubernetes.io/{key}"), value.to_owned()));
         Self { name: name.to_owned(), labels: labels.into(), taints: Vec::new() }
     }
 
-    pub(crate) fn label(mut self, key: &str, value: &str) -> Self {
+    /// Adds a label.
+    #[must_use]
+    pub fn label(mut self, key: &str, value: &str) -> Self {
         self.labels.insert(key.to_owned(), value.to_owned());
         self
     }
 
-    pub(crate) fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
+    /// Adds a taint; the effect is `NoSchedule`, `PreferNoSchedule` or `NoExecute`.
+    #[must_use]
+    pub fn taint(mut self, key: &str, value: &str, effect: &str) -> Self {
         self.taints.push(json!({ "key": key, "value": value, "effect": effect }));
         self
     }
 }
 
 impl Nodes {
-    /// Starts the kubelet, which serves logs on a port of its own.
-    pub(crate) fn start(client: Client, server: &str, ca: &str, logs: Arc<Logs>, port: u16) -> Self {
-        let cluster = Arc::new(Cluster {
-            client,
-            server: server.to_owned(),
-            ca: ca.to_owned(),
-            logs,
-            documents: Mutex::default(),
-        });
+    /// Starts the kubelet. It writes container logs into `logs`, which whoever listens on `port` serves.
+    ///
+    /// # Panics
+    /// Outside a tokio runtime.
+    #[must_use]
+    pub fn start(client: Client, connect: Connect, logs: Arc<Logs>, port: u16) -> Self {
+        let cluster = Arc::new(Cluster { client, connect, logs, documents: Mutex::default() });
         let kubelet = tokio::spawn(kubelet::Kubelet::run(Arc::clone(&cluster))).abort_handle();
         Self { cluster, port, kubelet }
     }
 
     /// Registers a node.
-    pub(crate) async fn add(&self, client: Client, spec: &NodeSpec) {
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn add(&self, client: Client, spec: &NodeSpec) -> kube::Result<()> {
         let capacity = json!({
             "cpu": "10k",
             "memory": "100Ti",
@@ -118,22 +131,26 @@ impl Nodes {
             },
         });
         let nodes = Api::<Node>::all(client);
-        let node = serde_json::from_value(node).expect("a valid node");
-        nodes.create(&PostParams::default(), &node).await.expect("the node is registered");
+        let node = serde_json::from_value(node).map_err(kube::Error::SerdeError)?;
+        nodes.create(&PostParams::default(), &node).await?;
         // Every node is created with the taint `not-ready`, which the node
         // lifecycle controller would take away.
         let taints = Patch::Merge(json!({ "spec": { "taints": spec.taints } }));
-        nodes.patch(&spec.name, &PatchParams::default(), &taints).await.expect("the node is made ready");
+        nodes.patch(&spec.name, &PatchParams::default(), &taints).await.map(drop)
     }
 
     /// Removes a node.
-    pub(crate) async fn remove(&self, client: Client, name: &str) {
+    ///
+    /// # Errors
+    /// If the API server refuses it.
+    pub async fn remove(&self, client: Client, name: &str) -> kube::Result<()> {
         let nodes = Api::<Node>::all(client);
-        nodes.delete(name, &DeleteParams::default()).await.expect("the node is removed");
+        nodes.delete(name, &DeleteParams::default()).await.map(drop)
     }
 
     /// The document that the agent of a Job sent last, if it came to that.
-    pub(crate) fn document(&self, namespace: &str, job: &str) -> Option<String> {
+    #[must_use]
+    pub fn document(&self, namespace: &str, job: &str) -> Option<String> {
         self.cluster.documents().get(&(namespace.to_owned(), job.to_owned())).cloned()
     }
 }
@@ -141,6 +158,12 @@ impl Nodes {
 impl Drop for Nodes {
     fn drop(&mut self) {
         self.kubelet.abort();
+    }
+}
+
+impl std::fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
     }
 }
 
@@ -157,12 +180,10 @@ impl Cluster {
 }
 
 /// A token of a `ServiceAccount`.
-pub(crate) async fn token(
-    client: &Client,
-    namespace: &str,
-    account: &str,
-    request: &TokenRequest,
-) -> kube::Result<String> {
+///
+/// # Errors
+/// If the API server refuses it.
+pub async fn token(client: &Client, namespace: &str, account: &str, request: &TokenRequest) -> kube::Result<String> {
     let accounts = Api::<ServiceAccount>::namespaced(client.clone(), namespace);
     let answer: TokenRequest = accounts.create_subresource("token", account, &PostParams::default(), request).await?;
     Ok(answer.status.and_then(|status| status.token).unwrap_or_default())

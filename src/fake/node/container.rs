@@ -9,14 +9,14 @@ use k8s_openapi::{
 use tokio::{sync::mpsc::UnboundedSender, time::sleep};
 use tokio_util::sync::CancellationToken;
 
+use super::super::logs::Log;
+use super::script::{Content, End, OnTerm, Script, Start, Step};
 use super::{
     Cluster,
     agent::Agent,
     event::Events,
-    logs::Log,
     status::{ContainerState, Termination},
 };
-use crate::support::script::{Content, End, OnTerm, Script, Start, Step};
 
 /// The exit code of a process that SIGTERM, SIGKILL ended.
 const TERMINATED: i32 = 143;
@@ -27,6 +27,7 @@ pub(super) struct Acting {
     pub(super) cluster: Arc<Cluster>,
     pub(super) pod: Arc<Pod>,
     pub(super) index: usize,
+    pub(super) container: Container,
     pub(super) log: Arc<Log>,
     /// SIGTERM.
     pub(super) term: CancellationToken,
@@ -109,14 +110,14 @@ impl Acting {
                        create failed: unable to start container process: error during container init: exec: \
                        \"aicr\": executable file not found in $PATH: unknown";
         self.pulled().await;
-        self.normal("Created", &format!("Created container: {}", self.container().name)).await;
+        self.normal("Created", &format!("Created container: {}", self.container.name)).await;
         self.warning("Failed", &format!("Error: {message}")).await;
         Termination { message: message.to_owned(), ..ended(128, "StartError", None) }
     }
 
     async fn run(&self, script: &Script) -> Termination {
         self.pulled().await;
-        let name = &self.container().name;
+        let name = &self.container.name;
         self.normal("Created", &format!("Created container: {name}")).await;
         let since = Timestamp::now();
         self.log.runs();
@@ -152,7 +153,7 @@ impl Acting {
 
     async fn work(&self, script: &Script) -> Result<(), String> {
         let agent = match script.write {
-            Some(_) => Some(Agent::start(&self.cluster, &self.pod, self.container()).await?),
+            Some(_) => Some(Agent::start(&self.cluster, &self.pod, &self.container).await?),
             None => None,
         };
         self.log.line("collecting the configuration of the node");
@@ -193,15 +194,15 @@ impl Acting {
     /// The process when it is told to stop.
     async fn terminated(&self, script: &Script, since: Timestamp) -> Termination {
         self.term.cancelled().await;
-        self.normal("Killing", &format!("Stopping container {}", self.container().name)).await;
+        self.normal("Killing", &format!("Stopping container {}", self.container.name)).await;
         match script.on_term {
             OnTerm::Exit => ended(TERMINATED, "Error", Some(since)),
             OnTerm::Ignore => std::future::pending().await,
             OnTerm::WriteAfter(pause) => {
                 sleep(pause).await;
                 let written = async {
-                    let agent = Agent::start(&self.cluster, &self.pod, self.container()).await?;
-                    self.write(&agent, crate::support::script::DOCUMENT).await
+                    let agent = Agent::start(&self.cluster, &self.pod, &self.container).await?;
+                    self.write(&agent, super::script::DOCUMENT).await
                 };
                 let code = match written.await {
                     Ok(()) => 0,
@@ -232,23 +233,19 @@ impl Acting {
     }
 
     async fn normal(&self, reason: &str, message: &str) {
-        self.events().normal(&self.container().name, reason, message).await;
+        self.events().normal(&self.container.name, reason, message).await;
     }
 
     async fn warning(&self, reason: &str, message: &str) {
-        self.events().warning(&self.container().name, reason, message).await;
+        self.events().warning(&self.container.name, reason, message).await;
     }
 
     fn events(&self) -> Events {
-        Events::of(self.cluster.client.clone(), &self.pod)
-    }
-
-    fn container(&self) -> &Container {
-        &self.pod.spec.as_ref().expect("a pod has a spec").containers[self.index]
+        Events::of_kubelet(self.cluster.client.clone(), &self.pod)
     }
 
     fn image(&self) -> &str {
-        self.container().image.as_deref().unwrap_or_default()
+        self.container.image.as_deref().unwrap_or_default()
     }
 }
 

@@ -3,21 +3,21 @@
 use std::fmt::Write;
 
 /// What distinguishes one document from another; equal values give equal bytes.
-pub(crate) struct Document<'a> {
+pub(super) struct Document<'a> {
     /// The node that it speaks of.
-    pub(crate) node: &'a str,
+    pub(super) node: &'a str,
     /// Anything that differs from run to run.
-    pub(crate) seed: &'a str,
+    pub(super) seed: &'a str,
     /// The length in bytes is at most this and less than a hundred below.
-    pub(crate) size: usize,
+    pub(super) size: usize,
     /// Whether there is GPU data. The topology shows GPU labels in any case.
-    pub(crate) gpu: bool,
+    pub(super) gpu: bool,
 }
 
 impl Document<'_> {
     /// The document as YAML, with what makes real ones awkward: keys that are
     /// empty, numeric or full of punctuation, and strings of several lines.
-    pub(crate) fn yaml(&self) -> String {
+    pub(super) fn yaml(&self) -> String {
         let node = self.node;
         let seed = fnv(self.seed);
         let mut yaml = format!(

@@ -127,17 +127,17 @@ impl Drop for Kubelet {
 async fn live(cluster: Arc<Cluster>, pod: Arc<Pod>, mut deletion: watch::Receiver<Option<Duration>>) {
     let term = CancellationToken::new();
     let (sender, mut changes) = mpsc::unbounded_channel();
-    let names = || pod.spec.iter().flat_map(|spec| &spec.containers).map(|container| &container.name);
-    let mut states: Vec<_> = names().map(|_| ContainerState::waiting("ContainerCreating", "")).collect();
+    let containers = || pod.spec.iter().flat_map(|spec| &spec.containers);
+    let mut states: Vec<_> = containers().map(|_| ContainerState::waiting("ContainerCreating", "")).collect();
     let started = Timestamp::now();
 
     report(&cluster, &pod, started, &states).await;
     let mut acting = JoinSet::new();
-    for (index, container) in names().enumerate() {
-        let log = cluster.logs.of(&pod.namespace().unwrap_or_default(), &pod.name_any(), container);
+    for (index, container) in containers().cloned().enumerate() {
+        let log = cluster.logs.of(&pod.namespace().unwrap_or_default(), &pod.name_any(), &container.name);
         let (cluster, pod) = (Arc::clone(&cluster), Arc::clone(&pod));
         let (term, states) = (term.clone(), sender.clone());
-        acting.spawn(Acting { cluster, pod, index, log, term, states }.act());
+        acting.spawn(Acting { cluster, pod, index, container, log, term, states }.act());
     }
     let mut kill_at = None;
     while !states.iter().all(ContainerState::is_terminated) {

@@ -18,12 +18,9 @@ use kube::{
 };
 use tokio::time::{Instant, sleep};
 
+use super::document::Document;
+use super::script::Content;
 use super::{Cluster, token};
-use crate::support::{
-    document::Document,
-    kubeconfig::{User, client, kubeconfig},
-    script::Content,
-};
 
 /// What the agent reads in any run, as R9 allows it: a list of paths in which
 /// NS, POD and NODE stand for its own. What they name need not exist.
@@ -161,7 +158,7 @@ impl Agent {
     }
 
     async fn get(&self, path: &str) -> kube::Result<()> {
-        let request = Request::get(format!("{path}?limit=1")).body(Vec::new()).expect("a valid request");
+        let request = Request::get(format!("{path}?limit=1")).body(Vec::new()).map_err(kube::Error::HttpError)?;
         match self.client.request_text(request).await {
             Err(kube::Error::Api(status)) if status.code == 404 => Ok(()),
             answer => answer.map(drop),
@@ -247,8 +244,7 @@ async fn as_service_account(cluster: &Cluster, pod: &Pod) -> Result<Client, Stri
             Err(e) => patience.endure(e).await?,
         }
     };
-    let user = User::with_token(&account, &token);
-    Ok(client(&kubeconfig(&cluster.server, &cluster.ca, &user, None)).await)
+    Ok((cluster.connect)(token).await)
 }
 
 fn environment(pod: &Pod, container: &Container) -> BTreeMap<String, String> {
