@@ -12,6 +12,7 @@ mod completion;
 mod contract;
 mod diagnosis;
 mod dry_run;
+mod fake;
 mod gate;
 mod help;
 mod input;

@@ -5,7 +5,7 @@ use serde_json::{Map, Value};
 use super::call::Call;
 use super::kind::Kind;
 use super::object::as_map;
-use super::refusal::{Refusal, bad_request};
+use super::refusal::{Refusal, bad_request, unsupported_body};
 
 /// Fields that are maps of strings: an empty one is as good as none, other than an empty structure.
 const MAPS: &[&str] = &["labels", "annotations", "data", "binaryData", "nodeSelector", "matchLabels"];
@@ -13,7 +13,7 @@ const MAPS: &[&str] = &["labels", "annotations", "data", "binaryData", "nodeSele
 /// Lists that are shown even if they are empty.
 const LISTS: &[&str] = &["rules", "resourceRules", "nonResourceRules"];
 
-/// The body as JSON; YAML is understood as well.
+/// The body as JSON. YAML is understood as well, protobuf is not.
 pub(crate) fn parse(call: &Call) -> Result<Value, Refusal> {
     let json = match serde_json::from_slice(&call.body) {
         Ok(json) => return Ok(json),
@@ -24,6 +24,9 @@ pub(crate) fn parse(call: &Call) -> Result<Value, Refusal> {
         && let Ok(yaml) = serde_saphyr::from_str(text)
     {
         return Ok(yaml);
+    }
+    if call.content_type.ends_with("protobuf") {
+        return Err(unsupported_body(&call.content_type));
     }
     Err(bad_request(&format!("couldn't get version/kind; json parse error: {json}")))
 }

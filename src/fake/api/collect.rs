@@ -48,6 +48,8 @@ impl Api {
             self.delete_dependents_first(&change.key, object);
         }
         self.lose_owners(&change.key, object);
+        // It may have come while its owner was on its way out.
+        self.look_at_owners(object);
     }
 
     fn dependents(&self, owner: &str) -> Vec<(Key, Arc<Value>)> {
@@ -76,10 +78,11 @@ impl Api {
 
     /// Whether an owner stands. What is not served here is taken to.
     fn may_live(&self, owner: &Value, namespace: &str) -> bool {
-        let Some(kind) = Kind::of_object(owner.text("/apiVersion"), owner.text("/kind")) else { return true };
-        let namespace = if kind.namespaced { namespace.to_owned() } else { String::new() };
-        let key = Key { resource: kind.resource(), namespace, name: owner.text("/name").to_owned() };
-        self.store.get(&key).is_some_and(|live| live.meta("uid") == owner.text("/uid"))
+        owner_key(owner, namespace).is_none_or(|key| self.owner(owner, &key).is_some())
+    }
+
+    fn owner(&self, owner: &Value, key: &Key) -> Option<&Arc<Value>> {
+        self.store.get(key).filter(|live| live.meta("uid") == owner.text("/uid"))
     }
 
     fn delete_dependents_first(&mut self, key: &Key, owner: &Value) {
@@ -100,9 +103,9 @@ impl Api {
     /// An owner may have waited for what is gone now.
     fn look_at_owners(&mut self, object: &Value) {
         for owner in object.list("/metadata/ownerReferences") {
-            let uid = owner.text("/uid");
-            let waiting = self.store.all().find(|(_, live)| live.meta("uid") == uid && live.is_terminating());
-            if let Some((key, live)) = waiting.map(|(key, live)| (key.clone(), Arc::clone(live)))
+            if let Some(key) = owner_key(owner, object.meta("namespace"))
+                && let Some(live) = self.owner(owner, &key).cloned()
+                && live.is_terminating()
                 && live.meta_list("finalizers").contains(&FOREGROUND)
             {
                 self.delete_dependents_first(&key, &live);
@@ -177,4 +180,11 @@ impl Api {
             self.delete_own(&key, &uid);
         }
     }
+}
+
+/// Where an owner stands, if its kind is served here.
+fn owner_key(owner: &Value, namespace: &str) -> Option<Key> {
+    let kind = Kind::of_object(owner.text("/apiVersion"), owner.text("/kind"))?;
+    let namespace = if kind.namespaced { namespace.to_owned() } else { String::new() };
+    Some(Key { resource: kind.resource(), namespace, name: owner.text("/name").to_owned() })
 }

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::call::Call;
 use super::object::Object as _;
-use super::refusal::{Fault, Refusal, bad_request, invalid, status};
+use super::refusal::{Fault, Refusal, bad_request, invalid, unsupported_body};
 use super::{Api, body, json_patch, strategic};
 
 impl Api {
@@ -21,7 +21,7 @@ impl Api {
             "application/merge-patch+json" => strategic::merge_plain(&mut new, &patch),
             "application/strategic-merge-patch+json" => strategic::merge(&mut new, &patch),
             "application/json-patch+json" => json_patch::apply(&mut new, &patch)?,
-            other => return Err(unsupported(other)),
+            other => return Err(unsupported_body(other)),
         }
         if new.meta("name") != call.target.name {
             return Err(bad_request("the name of the object does not match the name on the URL"));
@@ -34,12 +34,4 @@ impl Api {
         }
         Ok((200, self.replace(call, new, None)?))
     }
-}
-
-fn unsupported(content_type: &str) -> Refusal {
-    let message = format!(
-        "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
-         application/merge-patch+json, application/apply-patch+yaml (not {content_type:?})"
-    );
-    status(415, kube::core::response::reason::UNSUPPORTED_MEDIA_TYPE, &message)
 }

@@ -133,6 +133,16 @@ pub(crate) fn invalid_options(options: &str, field: &str, what: &str) -> Refusal
     status(422, reason::INVALID, &message)
 }
 
+/// A body in a form that is not understood.
+pub(crate) fn unsupported_body(content_type: &str) -> Refusal {
+    let message = format!(
+        "the body of the request was in an unknown format - accepted media types include: application/json-patch+json, \
+         application/merge-patch+json, application/apply-patch+yaml, application/json, application/yaml (not \
+         {content_type:?})"
+    );
+    status(415, reason::UNSUPPORTED_MEDIA_TYPE, &message)
+}
+
 pub(crate) fn internal(message: &str) -> Refusal {
     status(500, reason::INTERNAL_ERROR, message)
 }

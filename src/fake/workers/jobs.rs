@@ -235,18 +235,21 @@ fn judge(job: &Job, status: &mut JobStatus, left: Option<Duration>) {
         status.completion_time.get_or_insert_with(|| Time(Timestamp::now()));
         return;
     }
-    let failure = if status.failed.unwrap_or_default() > spec.backoff_limit.unwrap_or(6) {
-        Some(("BackoffLimitExceeded", "Job has reached the specified backoff limit"))
+    let target = status.conditions.iter().flatten().find(|condition| condition.type_ == "FailureTarget");
+    let failure = if let Some(target) = target {
+        Some((target.reason.clone().unwrap_or_default(), target.message.clone().unwrap_or_default()))
+    } else if status.failed.unwrap_or_default() > spec.backoff_limit.unwrap_or(6) {
+        Some(("BackoffLimitExceeded".to_owned(), "Job has reached the specified backoff limit".to_owned()))
     } else if left.is_some_and(|left| left.is_zero()) {
-        Some(("DeadlineExceeded", "Job was active longer than specified deadline"))
+        Some(("DeadlineExceeded".to_owned(), "Job was active longer than specified deadline".to_owned()))
     } else {
         None
     };
     if let Some((reason, message)) = failure {
-        set(status, "FailureTarget", "True", reason, message);
+        set(status, "FailureTarget", "True", &reason, &message);
         // It has failed for good once nothing of it runs any more.
         if !busy {
-            set(status, "Failed", "True", reason, message);
+            set(status, "Failed", "True", &reason, &message);
         }
     }
 }

@@ -1,0 +1,7 @@
+//! The in-memory cluster beyond its contract: whole runs on it, its hooks, and its port.
+
+mod cancel;
+mod cluster;
+mod hooks;
+mod runs;
+mod served;
