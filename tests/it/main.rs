@@ -24,6 +24,7 @@ mod proxy;
 mod recording;
 mod report;
 mod roles;
+mod sandbox;
 mod secrets;
 mod snapshot;
 mod wait;

@@ -28,8 +28,8 @@ impl Api {
         }
     }
 
-    /// Refuses what the rest of the cluster does not allow.
-    pub(super) fn admit(&self, kind: &Kind, object: &Value, user: &User) -> Result<(), Refusal> {
+    /// Refuses a new object that the rest of the cluster does not allow.
+    pub(super) fn admit_new(&self, kind: &Kind, object: &Value, user: &User) -> Result<(), Refusal> {
         if kind.resource() == POD.resource() {
             return self.admit_pod(object);
         }

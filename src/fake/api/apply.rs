@@ -35,7 +35,7 @@ impl Api {
             return Err(bad_request("metadata.managedFields must be nil"));
         }
         let operation = Operation::apply(call.manager());
-        let wanted = body::shaped(target.kind, wanted)?;
+        let wanted = body::shaped(call, wanted)?;
         let fields = fields::leaves(&wanted);
         let Ok(live) = self.find(target).cloned() else {
             let entry = operation.entry(target.kind, &fields);

@@ -33,11 +33,13 @@ pub(crate) fn parse(call: &Call) -> Result<Value, Refusal> {
 
 /// The object of a body, in its kind's shape.
 pub(crate) fn object(call: &Call) -> Result<Value, Refusal> {
-    shaped(call.target.kind, parse(call)?)
+    shaped(call, parse(call)?)
 }
 
-/// Brings an object into its kind's shape: another kind and wrong types are refused, unknown fields dropped.
-pub(crate) fn shaped(kind: &Kind, mut object: Value) -> Result<Value, Refusal> {
+/// Brings an object into its kind's shape: another kind and wrong types are refused, unknown fields dropped or, if the
+/// call asks for that, refused.
+pub(crate) fn shaped(call: &Call, mut object: Value) -> Result<Value, Refusal> {
+    let kind = call.target.kind;
     if !object.is_object() {
         return Err(bad_request("json: cannot unmarshal into Go value of type map[string]interface {}"));
     }
@@ -55,14 +57,45 @@ pub(crate) fn shaped(kind: &Kind, mut object: Value) -> Result<Value, Refusal> {
         };
     }
     map.entry("metadata").or_insert_with(|| Map::new().into());
-    let mut object = (kind.decode)(object).map_err(|error| {
-        let name = kind.name;
-        bad_request(&format!("{name} in version \"{}\" cannot be handled as a {name}: {error}", kind.version))
-    })?;
+    let given = object.clone();
+    let mut object = (kind.decode)(object).map_err(|error| unfit(kind, &error.to_string()))?;
+    if call.query.get("fieldValidation") == "Strict" {
+        let mut unknown = Vec::new();
+        find_unknown(&given, &object, "", &mut unknown);
+        if !unknown.is_empty() {
+            return Err(unfit(kind, &format!("strict decoding error: {}", unknown.join(", "))));
+        }
+    }
     drop_empty(&mut object);
     // A type without the field would have dropped it.
     as_map(as_map(&mut object).entry("metadata").or_insert(Value::Null));
     Ok(object)
+}
+
+fn unfit(kind: &Kind, why: &str) -> Refusal {
+    let name = kind.name;
+    bad_request(&format!("{name} in version \"{}\" cannot be handled as a {name}: {why}", kind.version))
+}
+
+/// Finds the fields of a given object that its kind does not have.
+fn find_unknown(given: &Value, known: &Value, at: &str, unknown: &mut Vec<String>) {
+    match given {
+        Value::Object(map) => {
+            for (field, value) in map.iter().filter(|(_, value)| !value.is_null()) {
+                let at = if at.is_empty() { field.clone() } else { format!("{at}.{field}") };
+                match known.get(field) {
+                    Some(known) => find_unknown(value, known, &at, unknown),
+                    None => unknown.push(format!("unknown field {at:?}")),
+                }
+            }
+        }
+        Value::Array(items) => {
+            for (index, item) in items.iter().enumerate() {
+                find_unknown(item, &known[index], &format!("{at}[{index}]"), unknown);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Drops what the server's types leave out: nulls, empty lists and empty maps of strings.

@@ -68,7 +68,7 @@ impl Api {
         }
         (kind.prepare)(&mut object);
         (kind.default)(&mut object);
-        self.admit(kind, &object, author.user)?;
+        self.admit_new(kind, &object, author.user)?;
         let mut faults = check_metadata(kind, &object);
         faults.extend((kind.check)(&object, None));
         if !faults.is_empty() {

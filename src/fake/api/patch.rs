@@ -26,7 +26,7 @@ impl Api {
         if new.meta("name") != call.target.name {
             return Err(bad_request("the name of the object does not match the name on the URL"));
         }
-        let new = body::shaped(call.target.kind, new)?;
+        let new = body::shaped(call, new)?;
         let uid = self.find(&call.target)?.meta("uid");
         if new.meta("uid") != uid {
             let fault = Fault::invalid("metadata.uid", new.meta("uid"), "field is immutable");

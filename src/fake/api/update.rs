@@ -44,7 +44,7 @@ impl Api {
         let old = Arc::clone(self.find(target)?);
         check_preconditions(target.kind, &old, new.meta("uid"), new.meta("resourceVersion"))?;
         let mut new = merged(target.kind, target.subresource, &old, new);
-        self.admit(target.kind, &new, author.user)?;
+        self.admit_grant(target.kind, &new, author.user)?;
         let faults = check(target.kind, &old, &new);
         if !faults.is_empty() {
             return Err(invalid(target.kind, &target.name, faults));

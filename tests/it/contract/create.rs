@@ -28,6 +28,7 @@ super::contract![
     a_wrong_type_is_refused,
     a_body_that_is_not_json_is_refused,
     unknown_fields_are_dropped,
+    unknown_fields_are_refused_if_that_is_asked_for,
     a_resource_version_is_not_set_by_the_client,
     a_uid_is_not_set_by_the_client,
     a_dry_run_creates_nothing,
@@ -235,6 +236,19 @@ async fn unknown_fields_are_dropped(case: Case) {
     assert!(live["metadata"].get("labels").is_none());
 }
 
+async fn unknown_fields_are_refused_if_that_is_asked_for(case: Case) {
+    let path = "/api/v1/namespaces/NAMESPACE/configmaps?fieldValidation=Strict";
+    let map = json!({ "metadata": { "name": "a", "unknown": 1 }, "data": { "free": "text" }, "dta": { "x": "y" } });
+    let status = case.post(path, &map).await.unwrap_err();
+    assert_refused(&status, 400, "BadRequest");
+    let start = "ConfigMap in version \"v1\" cannot be handled as a ConfigMap: strict decoding error: ";
+    assert!(status.message.starts_with(start), "{}", status.message);
+    for field in ["dta", "metadata.unknown"] {
+        assert!(status.message.contains(&format!("unknown field \"{field}\"")), "{}", status.message);
+    }
+    case.post(path, &json!({ "metadata": { "name": "a" }, "data": { "free": "text" } })).await.unwrap();
+}
+
 async fn a_resource_version_is_not_set_by_the_client(case: Case) {
     let map = json!({ "metadata": { "name": "a", "resourceVersion": "1" } });
     let status = case.post("/api/v1/namespaces/NAMESPACE/configmaps", &map).await.unwrap_err();
@@ -376,6 +390,9 @@ async fn pods_need_their_service_account(case: Case) {
     let live = pods.create(&PostParams::default(), &pod("mine")).await.unwrap();
     assert_eq!(live.status.unwrap().phase.as_deref(), Some("Pending"));
     assert_eq!(live.spec.unwrap().restart_policy.as_deref(), Some("Always"));
+    case.api::<ServiceAccount>().delete("mine", &DeleteParams::default()).await.unwrap();
+    let label = Patch::Merge(json!({ "metadata": { "labels": { "still": "changes" } } }));
+    pods.patch("p", &PatchParams::default(), &label).await.unwrap();
 }
 
 async fn bindings_need_a_role_and_whole_subjects(case: Case) {

@@ -1,0 +1,41 @@
+//! `cargo run --example sandbox`, as someone without a cluster meets it.
+
+use crate::support::cli::Home;
+
+/// The example as cargo built it beside the tests.
+fn sandbox() -> String {
+    let test = std::env::current_exe().unwrap();
+    let example = test.parent().unwrap().with_file_name("examples").join("sandbox");
+    example.into_os_string().into_string().unwrap()
+}
+
+#[tokio::test]
+async fn the_sandbox_shows_table_document_and_orphans_and_ends_well() {
+    let home = Home::new();
+    // It needs nothing that is on the PATH, and no terminal.
+    let ran = home.program(&sandbox(), [""; 0]).env("PATH", "").run().await;
+    ran.code(0).stdout_has("kind: Snapshot").stdout_has("(exit code 11)").stderr_has("protected by a policy");
+    let rows = |column: &str, word: &str| {
+        let text = ran.stdout() + &ran.stderr();
+        text.lines().filter(|line| line.starts_with(column) && line.trim_end().ends_with(word)).count()
+    };
+    assert_eq!(rows("ClusterRole ", "deleted"), 2, "the first run's, and later the orphan");
+    assert_eq!(rows("ClusterRole ", "DeleteFailed"), 1);
+    ran.stdout_has("rights/04-clusterrolebinding.yaml");
+}
+
+#[tokio::test]
+async fn the_sandbox_refuses_what_it_does_not_know() {
+    let ran = Home::new().program(&sandbox(), ["--severe"]).run().await;
+    ran.code(2).stdout_is("").stderr_has("--severe");
+}
+
+#[tokio::test]
+async fn the_served_sandbox_says_how_to_reach_it() {
+    let home = Home::new();
+    let mut served = home.program(&sandbox(), ["--serve"]).spawn();
+    served.wait_stdout_contains("Ctrl-C ends it").await;
+    served.signal(rustix::process::Signal::INT);
+    let served = served.wait().await;
+    served.code(0).stdout_has("export KUBECONFIG=");
+}
