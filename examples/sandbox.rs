@@ -98,7 +98,9 @@ impl Sandbox {
         self.plugin(&["snapshot", "-o", "snapshot.yaml"], 0).await?;
         let document = std::fs::read_to_string(self.path().join("snapshot.yaml"))?;
         explain(&format!("The document, {} lines. The first of them:", document.lines().count()));
-        document.lines().take(12).for_each(|line| println!("{line}"));
+        for line in document.lines().take(12) {
+            println!("{line}");
+        }
         Ok(())
     }
 
@@ -126,7 +128,9 @@ impl Sandbox {
             .map(|entry| entry.map(|entry| entry.file_name()))
             .collect::<Result<Vec<_>, _>>()?;
         files.sort();
-        files.iter().for_each(|file| println!("  rights/{}", file.display()));
+        for file in files {
+            println!("  rights/{}", file.display());
+        }
         Ok(())
     }
 

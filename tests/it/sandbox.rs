@@ -1,12 +1,26 @@
 //! `cargo run --example sandbox`, as someone without a cluster meets it.
 
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::LazyLock;
+
 use crate::support::cli::Home;
 
-/// The example as cargo built it beside the tests.
+/// The example, built as it stands.
 fn sandbox() -> String {
-    let test = std::env::current_exe().unwrap();
-    let example = test.parent().unwrap().with_file_name("examples").join("sandbox");
-    example.into_os_string().into_string().unwrap()
+    static BUILT: LazyLock<PathBuf> = LazyLock::new(|| {
+        let test = std::env::current_exe().unwrap();
+        // TARGET/PROFILE/deps/TEST
+        let profile = test.ancestors().nth(2).unwrap();
+        let mut build = Command::new(env!("CARGO"));
+        build.args(["build", "--quiet", "--example", "sandbox", "--target-dir"]).arg(profile.parent().unwrap());
+        if profile.ends_with("release") {
+            build.arg("--release");
+        }
+        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+        profile.join("examples/sandbox")
+    });
+    BUILT.to_str().unwrap().to_owned()
 }
 
 #[tokio::test]
