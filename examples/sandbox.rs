@@ -8,7 +8,9 @@
 use std::error::Error;
 use std::ffi::OsString;
 use std::path::Path;
+use std::pin::pin;
 use std::process::ExitCode;
+use std::task::Poll;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
@@ -156,6 +158,11 @@ impl Sandbox {
 
     /// Says what can be done, and waits for Ctrl-C.
     async fn serve(&self) -> Result<(), Box<dyn Error>> {
+        // From here on, not only once everything is said.
+        let mut end = pin!(tokio::signal::ctrl_c());
+        if let Poll::Ready(failed) = futures::poll!(&mut end) {
+            failed?;
+        }
         self.introduce();
         let kubeconfig = self.path().join("kubeconfig").display().to_string();
         println!("\nTry, in another terminal:\n");
@@ -172,7 +179,7 @@ impl Sandbox {
         }
         println!("\nAn image of registry.test acts by its tag, such as --image registry.test/aicr:slow-5s_fail-3.");
         println!("Ctrl-C ends it, and everything in it is gone.");
-        tokio::signal::ctrl_c().await?;
+        end.await?;
         Ok(())
     }
 
