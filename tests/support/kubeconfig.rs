@@ -63,8 +63,18 @@ fn base64(text: &str) -> Value {
 
 /// A client of what a kubeconfig file names. It lives on the current runtime.
 pub(crate) async fn client(text: &str) -> Client {
+    client_that_repeats(text, true).await
+}
+
+/// A client that shows every answer as it is: kube's own repeats on 429, 503 and 504, for hours if need be.
+pub(crate) async fn literal_client(text: &str) -> Client {
+    client_that_repeats(text, false).await
+}
+
+async fn client_that_repeats(text: &str, repeats: bool) -> Client {
     let file = Kubeconfig::from_yaml(text).expect("a valid kubeconfig");
-    let config =
+    let mut config =
         Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await.expect("a complete kubeconfig");
+    config.default_retry = repeats;
     Client::try_from(config).expect("a client")
 }

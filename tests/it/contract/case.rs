@@ -54,7 +54,9 @@ impl Case {
     pub(super) async fn on_kube_apiserver() -> Self {
         let bed = Bed::shared().await;
         let namespace = bed.namespace("contract").await.name;
-        Self { server: Server::Real(bed), client: bed.admin_client().await, namespace }
+        let kubeconfig = bed.kubeconfig(bed.admin(), None);
+        let client = crate::support::kubeconfig::literal_client(&kubeconfig).await;
+        Self { server: Server::Real(bed), client, namespace }
     }
 
     /// A user with some rights in the case's namespace.
