@@ -20,6 +20,7 @@ use serde_json::json;
 
 use crate::support::{
     bed::{Bed, NODE},
+    cli::{output_of, spawning},
     namespace::TestNamespace,
     node::NodeSpec,
     wait::until,
@@ -344,17 +345,20 @@ async fn nothing_outlives_a_killed_test_process() {
         println!("bed={}", bed.dir().display());
         return std::future::pending().await;
     }
-    let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["bed::nothing_outlives_a_killed_test_process", "--exact", "--nocapture"])
-        .env(HOLDS_A_BED, "")
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let mut child = {
+        let _spawning = spawning();
+        Command::new(std::env::current_exe().unwrap())
+            .args(["bed::nothing_outlives_a_killed_test_process", "--exact", "--nocapture"])
+            .env(HOLDS_A_BED, "")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap()
+    };
     let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
     let dir = lines.find_map(|line| Some(line.split_once("bed=")?.1.to_owned())).unwrap();
     let processes = || {
-        let listing = Command::new("ps").args(["-A", "-o", "args"]).output().unwrap();
+        let listing = output_of(Command::new("ps").args(["-A", "-o", "args"])).unwrap();
         String::from_utf8_lossy(&listing.stdout).lines().filter(|line| line.contains(&dir)).count()
     };
     assert!(processes() >= 4, "the control plane does not run");

@@ -223,7 +223,8 @@ async fn r38_a_killed_run_is_finished_although_its_job_is_still_active() {
     scene.agent_runs().await;
     running.kill().await;
     assert_eq!(scene.ledgers().len(), 1);
-    let orphans = scene.home.aicr(["orphans", "-n", &scene.namespace.name]).run().await;
+    let args = ["orphans", "-n", &scene.namespace.name, "--run-id", &scene.run_id];
+    let orphans = scene.home.aicr(args).run().await;
     orphans.code(0).stdout_is("").stderr_has(&format!("kubectl aicr cleanup {}", scene.run_id));
     scene.cleanup().arg(&scene.run_id).run().await.code(0).stderr_has("deleted").stdout_is("");
     scene.assert_clean().await;

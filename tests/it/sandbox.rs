@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::LazyLock;
 
-use crate::support::cli::Home;
+use crate::support::cli::{Home, output_of};
 
 /// The example, built as it stands.
 fn sandbox() -> String {
@@ -17,7 +17,8 @@ fn sandbox() -> String {
         if profile.ends_with("release") {
             build.arg("--release");
         }
-        assert!(build.current_dir(env!("CARGO_MANIFEST_DIR")).status().unwrap().success());
+        let built = output_of(build.current_dir(env!("CARGO_MANIFEST_DIR"))).unwrap();
+        assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
         profile.join("examples/sandbox")
     });
     BUILT.to_str().unwrap().to_owned()

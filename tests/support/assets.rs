@@ -8,6 +8,7 @@ use std::{
 };
 
 use super::built::{self, ETCD, kubernetes_version, minor};
+use super::cli::output_of;
 
 /// The programs of a control plane.
 #[derive(Clone, Debug)]
@@ -94,7 +95,7 @@ fn newest_first(data: &Path) -> Option<Vec<PathBuf>> {
 /// What a Kubernetes program says of itself, as `v1.36.3`.
 fn version_of(program: &Path) -> Result<String, String> {
     let failed = || format!("{} --version fails", program.display());
-    let output = Command::new(program).arg("--version").output().map_err(|e| format!("{}: {e}", failed()))?;
+    let output = output_of(Command::new(program).arg("--version")).map_err(|e| format!("{}: {e}", failed()))?;
     let text = String::from_utf8_lossy(&output.stdout);
     let version = text.trim().strip_prefix("Kubernetes ");
     version.map(str::to_owned).ok_or_else(failed)

@@ -8,6 +8,8 @@ use std::{
     time::Instant,
 };
 
+use super::cli::output_of;
+
 pub(super) const ETCD: &str = "etcd";
 const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
@@ -94,7 +96,8 @@ fn build(program: &'static str, path: &Path) -> Result<(), String> {
          minutes on two cores"
     ));
     let started = Instant::now();
-    let output = Command::new("go")
+    let mut build = Command::new("go");
+    build
         .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cluster").join(module))
         .args(["build", "-mod=readonly", "-ldflags"])
         .arg(format!(
@@ -103,8 +106,8 @@ fn build(program: &'static str, path: &Path) -> Result<(), String> {
         ))
         .arg("-o")
         .arg(&partial)
-        .arg(package)
-        .output();
+        .arg(package);
+    let output = output_of(&mut build);
     let remedy = "install Go 1.26 or newer (https://go.dev/dl); a control plane alone can also come from \
                   KUBEBUILDER_ASSETS, a directory with etcd, kube-apiserver, kube-controller-manager and \
                   kube-scheduler";

@@ -33,6 +33,15 @@ pub(crate) fn spawning() -> MutexGuard<'static, ()> {
     SPAWNING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// Starts a command that no test's terminal may leak into, and waits for what it says.
+pub(crate) fn output_of(command: &mut std::process::Command) -> std::io::Result<std::process::Output> {
+    let child = {
+        let _spawning = spawning();
+        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?
+    };
+    child.wait_with_output()
+}
+
 /// A home directory, which several commands may share one after the other.
 #[derive(Clone)]
 pub(crate) struct Home {
