@@ -1,5 +1,7 @@
 //! What a caller wants of a run. Pure: what can be refused without a cluster is refused here.
 
+mod builder;
+
 use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
@@ -29,67 +31,44 @@ pub const DEFAULT_REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 /// Limit that `require_gpu` sets in privileged mode.
 pub(crate) const GPU_RESOURCE: &str = "nvidia.com/gpu";
 
-/// What a run does. Start from [`Config::default`] and set what differs.
+/// What a run does. Start from [`Config::new`] and set what differs. What makes no sense is refused by
+/// [`Deployer::new`](crate::Deployer::new).
 #[derive(Clone, Debug)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a switch of its own, as the command line has them")]
 pub struct Config {
-    /// Namespace of the Job and of the run's namespaced objects. A DNS-1123 label.
-    pub namespace: String,
-    /// Run ID; generated when `None`.
-    pub run_id: Option<RunId>,
-    /// Prefix of object names whose own prefix is not set.
-    pub name_base: String,
-    /// Prefix of the Job's name.
-    pub job_name: Option<String>,
-    /// Prefix of the names of `ServiceAccount`, `Role` and `RoleBinding`.
-    pub service_account_name: Option<String>,
-    /// The agent's image.
-    pub image: String,
-    /// Names of pull secrets in the run's namespace.
-    pub image_pull_secrets: Vec<String>,
-    /// Labels of the nodes that may run the agent; `None` leaves the choice to the run.
-    pub node_selector: Option<BTreeMap<String, String>>,
-    /// Taints that the agent's pod tolerates; `None` tolerates all.
-    pub tolerations: Option<Vec<Toleration>>,
-    /// Runs the agent privileged, in the node's namespaces.
-    pub privileged: bool,
-    /// Asks for one GPU. Excludes `runtime_class`.
-    pub require_gpu: bool,
-    /// `RuntimeClass` of the agent's pod. Excludes `require_gpu`.
-    pub runtime_class: Option<String>,
-    /// The nodes' operating system as the agent names it; `talos` has no systemd to read.
-    pub os: Option<String>,
-    /// Resource requests that replace the mode's, key by key.
-    pub requests: BTreeMap<String, Quantity>,
-    /// Resource limits that replace the mode's, key by key.
-    pub limits: BTreeMap<String, Quantity>,
-    /// Largest number of nodes that the agent names in one topology entry.
-    pub max_nodes_per_entry: Option<u32>,
-    /// Lets the agent discover the network. This grants it rights that change the cluster.
-    pub discover_network: bool,
-    /// Makes the agent log in detail, as JSON.
-    pub debug: bool,
-    /// Where the agent leaves the document.
-    pub output: Output,
-    /// What cleanup takes away.
-    pub keep: Keep,
-    /// Deadline of everything after the pre-flight.
-    pub timeout: Duration,
-    /// Deadline of cleanup, counted from its start.
-    pub cleanup_timeout: Duration,
-    /// Bound of every single call.
-    pub request_timeout: Duration,
-    /// Where the created-set is also kept on disk, so that it survives a killed process; `None` keeps it in memory.
-    pub ledger: Option<LedgerPlace>,
+    pub(crate) namespace: String,
+    pub(crate) run_id: Option<RunId>,
+    pub(crate) name_base: String,
+    pub(crate) job_name: Option<String>,
+    pub(crate) service_account_name: Option<String>,
+    pub(crate) image: String,
+    pub(crate) image_pull_secrets: Vec<String>,
+    pub(crate) node_selector: Option<BTreeMap<String, String>>,
+    pub(crate) tolerations: Option<Vec<Toleration>>,
+    pub(crate) privileged: bool,
+    pub(crate) require_gpu: bool,
+    pub(crate) runtime_class: Option<String>,
+    pub(crate) os: Option<String>,
+    pub(crate) requests: BTreeMap<String, Quantity>,
+    pub(crate) limits: BTreeMap<String, Quantity>,
+    pub(crate) max_nodes_per_entry: Option<u32>,
+    pub(crate) discover_network: bool,
+    pub(crate) debug: bool,
+    pub(crate) output: Output,
+    pub(crate) keep: Keep,
+    pub(crate) timeout: Duration,
+    pub(crate) cleanup_timeout: Duration,
+    pub(crate) request_timeout: Duration,
+    pub(crate) ledger: Option<LedgerPlace>,
 }
 
 /// Where a run keeps its ledger (R35, R36).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct LedgerPlace {
+pub(crate) struct LedgerPlace {
     /// Directory of all ledgers of this user. It is made if it is missing.
-    pub directory: PathBuf,
+    pub(crate) directory: PathBuf,
     /// Address of the API server: it tells clusters apart where the `kube-system` Namespace may not be read.
-    pub server: http::Uri,
+    pub(crate) server: http::Uri,
 }
 
 impl Default for Config {

@@ -185,7 +185,7 @@ impl Deployer {
         let Checked { plan, namespace } = self.check().await?;
         self.keep_on_disk();
 
-        let deadline = *self.deadline.get_or_init(|| Instant::now() + self.config.timeout);
+        let deadline = *self.deadline.get_or_init(|| in_time(self.config.timeout));
         self.enter(Phase::Deploy);
         let create = async {
             namespace::ensure(&self.cluster, &self.config.namespace, &namespace, deadline, &self.events).await?;
@@ -273,21 +273,26 @@ impl Deployer {
         task.await.unwrap_or_else(|error| Err(Error::Internal(format!("a create did not run to its end: {error}"))))
     }
 
-    /// Waits until the agent's Job has ended well (R20–R22), but not past the deadline: `timeout` after the pre-flight.
+    /// Waits until the agent's Job has ended well (R20–R22), but no longer than `timeout`, nor past the deadline of the
+    /// run: the configuration's `timeout` after the pre-flight.
     ///
     /// RBAC: `list` and `watch` on jobs, pods and, where they can be had, events; `get` on `pods/log`.
     ///
     /// # Errors
     /// [`Error::JobFailed`], [`Error::JobLost`] or [`Error::TimedOut`].
-    pub async fn wait_for_completion(&self) -> Result<(), Error> {
+    pub async fn wait_for_completion(&self, timeout: Duration) -> Result<(), Error> {
         self.enter(Phase::Wait);
         let job = self.job();
-        let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner).take();
-        let (Some(watches), Some(uid)) = (watches, self.created.uid_of(&job)) else {
+        let Some(uid) = self.created.uid_of(&job) else {
             return Err(Error::Internal("there is no Job to wait for: deploy comes first".to_owned()));
         };
+        // A wait that was dropped took the watches with it.
+        let watches = self.watches.lock().unwrap_or_else(PoisonError::into_inner).take();
+        let watches = watches.unwrap_or_else(|| Watches::open(&self.cluster, &self.config.namespace, &self.names.job));
+        let (own, of_run) = (in_time(timeout), self.run_deadline());
+        let (deadline, after) = if own < of_run { (own, timeout) } else { (of_run, self.config.timeout) };
         let mut wait = Wait::new(watches, job, uid, self.events.clone());
-        let outcome = wait.run(self.run_deadline(), self.config.timeout).await;
+        let outcome = wait.run(deadline, after).await;
         let evidence = wait.evidence().await;
         if outcome.is_err() {
             self.events.emit(Event::Evidence(evidence.clone()));
@@ -345,7 +350,7 @@ impl Deployer {
     ///
     /// RBAC: `delete` on what was created; `get` where a create's answer was lost.
     pub async fn cleanup(&self) -> Vec<Removal> {
-        let deadline = Instant::now() + self.config.cleanup_timeout;
+        let deadline = in_time(self.config.cleanup_timeout);
         drop(self.watches.lock().unwrap_or_else(PoisonError::into_inner).take());
         self.creates.close();
         let _ = timeout(SETTLE.min(self.config.cleanup_timeout), self.creates.wait()).await;
@@ -369,12 +374,18 @@ impl Deployer {
     }
 
     fn run_deadline(&self) -> Instant {
-        self.deadline.get().copied().unwrap_or_else(|| Instant::now() + self.config.timeout)
+        self.deadline.get().copied().unwrap_or_else(|| in_time(self.config.timeout))
     }
 
     fn timed_out(&self, waiting_for: &str) -> Error {
         Error::TimedOut { after: self.config.timeout, waiting_for: waiting_for.to_owned(), next_step: None }
     }
+}
+
+/// When so much time will have passed. Whatever is further away than a lifetime is as good as never.
+fn in_time(time: Duration) -> Instant {
+    const LIFETIME: Duration = Duration::from_hours(100 * 365 * 24);
+    Instant::now() + time.min(LIFETIME)
 }
 
 /// Sends a recorded create and resolves it (R6, R29).

@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use crate::support::bed::Bed;
+use crate::support::kubeconfig;
 use crate::support::wait::{PATIENCE, until};
 
 /// A version from before any test, which none needs.
@@ -54,8 +55,7 @@ impl Case {
     pub(super) async fn on_kube_apiserver() -> Self {
         let bed = Bed::shared().await;
         let namespace = bed.namespace("contract").await.name;
-        let kubeconfig = bed.kubeconfig(bed.admin(), None);
-        let client = crate::support::kubeconfig::literal_client(&kubeconfig).await;
+        let client = client_of(bed, bed.admin()).await;
         Self { server: Server::Real(bed), client, namespace }
     }
 
@@ -73,7 +73,7 @@ impl Case {
         let name = format!("user-{:016x}", getrandom::u64().unwrap());
         let client = match &self.server {
             Server::Fake(cluster) => cluster.client_as(&User::new(&name, &[])),
-            Server::Real(bed) => bed.client(&bed.user(&name, &[])).await,
+            Server::Real(bed) => client_of(bed, &bed.user(&name, &[])).await,
         };
         crate::support::rbac::grant(&self.client, &name, namespace, rules).await;
         Someone { name, client }
@@ -140,7 +140,7 @@ impl Case {
             return self.request(Method::GET, path, &[("authorization", &header)], &Value::Null).await;
         };
         // The client's own certificate would win.
-        let client = bed.client(&crate::support::kubeconfig::User::with_token("someone", token)).await;
+        let client = client_of(bed, &kubeconfig::User::with_token("someone", token)).await;
         let case = Self { server: Server::Real(bed), client, namespace: self.namespace.clone() };
         case.request(Method::GET, path, &[], &Value::Null).await
     }
@@ -186,6 +186,11 @@ impl Case {
         let maps = self.config_maps();
         until("a ConfigMap to go", async || maps.get_opt(name).await.unwrap().is_none().then_some(())).await;
     }
+}
+
+/// A client that shows every answer as it is.
+async fn client_of(bed: &Bed, user: &kubeconfig::User) -> Client {
+    kubeconfig::literal_client(&bed.kubeconfig(user, None)).await
 }
 
 /// An object of a type, from JSON.

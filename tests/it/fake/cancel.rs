@@ -8,6 +8,8 @@ use std::time::Duration;
 use kubectl_aicr::Deployer;
 use kubectl_aicr::fake::{Cluster, Fault, Verb};
 
+use crate::support::wait::PATIENCE;
+
 use super::cluster::{assert_clean, assert_nothing_left, cluster, deployer, workers};
 
 /// Polls a future at most so often; whether it came to its end.
@@ -63,7 +65,7 @@ async fn r45_deploy_dropped_at_any_await_leaves_nothing_after_cleanup() {
 async fn r45_a_whole_run_dropped_anywhere_leaves_nothing_after_cleanup() {
     let run = async |deployer: &'static Deployer| {
         deployer.deploy().await.unwrap();
-        deployer.wait_for_completion().await.unwrap();
+        deployer.wait_for_completion(PATIENCE).await.unwrap();
         assert!(!deployer.get_snapshot().await.unwrap().is_empty());
     };
     let polls = dropped_at_each_poll(run, true, 4).await;

@@ -38,12 +38,7 @@ pub(super) async fn workers(cluster: &Cluster) -> Workers {
 }
 
 pub(super) fn config(script: &str) -> Config {
-    Config {
-        namespace: NAMESPACE.to_owned(),
-        image: format!("registry.test/aicr:{script}"),
-        cleanup_timeout: Duration::from_secs(10),
-        ..Config::default()
-    }
+    Config::new(NAMESPACE).image(format!("registry.test/aicr:{script}")).cleanup_timeout(Duration::from_secs(10))
 }
 
 pub(super) fn deployer(cluster: &Cluster, script: &str) -> Deployer {

@@ -11,6 +11,8 @@ use kubectl_aicr::fake::{Fault, Request, User, Verb};
 use kubectl_aicr::{Deployer, Error};
 use serde_json::json;
 
+use crate::support::wait::PATIENCE;
+
 use super::cluster::{assert_clean, assert_nothing_left, cluster, config, deployer, standing, workers};
 
 /// A create that is no dry run.
@@ -83,7 +85,7 @@ async fn r20_watches_that_expire_or_break_are_taken_up_again() {
     let deployer = deployer(&cluster, "slow-300ms");
     deployer.deploy().await.unwrap();
     cluster.compact();
-    deployer.wait_for_completion().await.unwrap();
+    deployer.wait_for_completion(PATIENCE).await.unwrap();
     assert_eq!((expired.hits(), broken.hits()), (1, 1));
     assert_nothing_left(&deployer.cleanup().await, "after a run");
 }

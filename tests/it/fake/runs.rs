@@ -1,6 +1,7 @@
 //! Whole runs on the in-memory cluster.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
@@ -9,9 +10,10 @@ use kube::{Api, ResourceExt as _};
 use kubectl_aicr::fake::{Cluster, Fault, NodeSpec, User, Verb};
 use kubectl_aicr::{Deployer, Error};
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::cluster::{NAMESPACE, assert_clean, assert_nothing_left, cluster, config, deployer, standing, workers};
-use crate::support::wait::until;
+use crate::support::wait::{PATIENCE, until};
 
 #[tokio::test]
 async fn a_run_gives_the_agents_bytes_and_leaves_nothing() {
@@ -19,7 +21,7 @@ async fn a_run_gives_the_agents_bytes_and_leaves_nothing() {
     let workers = workers(&cluster).await;
     let deployer = deployer(&cluster, "logs-3_big-64KiB");
     deployer.deploy().await.unwrap();
-    deployer.wait_for_completion().await.unwrap();
+    deployer.wait_for_completion(PATIENCE).await.unwrap();
     let document = deployer.get_snapshot().await.unwrap();
     assert_eq!(Some(document), workers.document(NAMESPACE, deployer.job_name()).map(String::into_bytes));
     assert_eq!(standing(&cluster.client()).await.len(), 7);
@@ -34,7 +36,7 @@ async fn a_run_works_with_rbac_enforced_and_its_agent_has_no_more_rights_than_r9
     let _workers = workers(&cluster).await;
     let deployer = deployer(&cluster, "success");
     deployer.deploy().await.unwrap();
-    deployer.wait_for_completion().await.unwrap();
+    deployer.wait_for_completion(PATIENCE).await.unwrap();
     let agent = User::service_account(NAMESPACE, deployer.job_name());
     let own = cluster.requests().into_iter().filter(|request| request.user.name == agent.name);
     let verbs: BTreeMap<String, Verb> = own.filter_map(|r| Some((r.resource.clone(), r.verb?))).collect();
@@ -50,18 +52,33 @@ async fn a_failing_agent_fails_the_run_with_its_last_lines() {
     let _workers = workers(&cluster).await;
     let deployer = deployer(&cluster, "logs-2_fail-3");
     deployer.deploy().await.unwrap();
-    let failed = deployer.wait_for_completion().await.unwrap_err();
+    let failed = deployer.wait_for_completion(PATIENCE).await.unwrap_err();
     assert!(matches!(&failed, Error::JobFailed { reason, .. } if reason.contains("exit code 3")), "{failed}");
     assert_nothing_left(&deployer.cleanup().await, "after a failed run");
     assert_clean(&cluster, "after a failed run").await;
 }
 
 #[tokio::test]
+async fn r45_a_wait_has_a_bound_of_its_own_and_may_be_dropped_and_begun_anew() {
+    let cluster = cluster().await;
+    let _workers = workers(&cluster).await;
+    let deployer = deployer(&cluster, "slow-1s");
+    deployer.deploy().await.unwrap();
+    let short = Duration::from_millis(50);
+    let ended = deployer.wait_for_completion(short).await.unwrap_err();
+    assert!(matches!(&ended, Error::TimedOut { after, .. } if *after == short), "{ended}");
+    assert!(timeout(short, deployer.wait_for_completion(PATIENCE)).await.is_err());
+    deployer.wait_for_completion(Duration::MAX).await.unwrap();
+    assert!(!deployer.get_snapshot().await.unwrap().is_empty());
+    assert_nothing_left(&deployer.cleanup().await, "after a run");
+    assert_clean(&cluster, "after a run").await;
+}
+
+#[tokio::test]
 async fn a_pod_that_no_node_takes_says_why_and_runs_when_a_node_comes() {
     let cluster = cluster().await;
     let workers = workers(&cluster).await;
-    let mut wanted = config("success");
-    wanted.node_selector = Some([("pool".to_owned(), "gpu".to_owned())].into());
+    let wanted = config("success").node_selector([("pool", "gpu")]);
     let deployer = Deployer::new(cluster.client(), wanted).unwrap();
     deployer.deploy().await.unwrap();
     let events = Api::<Event>::namespaced(cluster.client(), NAMESPACE);
@@ -72,7 +89,7 @@ async fn a_pod_that_no_node_takes_says_why_and_runs_when_a_node_comes() {
     assert_eq!(message, "0/1 nodes are available: 1 node(s) didn't match Pod's node affinity/selector.");
     let gpu = NodeSpec::new("gpu-1").label("pool", "gpu").taint("nvidia.com/gpu", "present", "NoSchedule");
     workers.add_node(&gpu).await.unwrap();
-    deployer.wait_for_completion().await.unwrap();
+    deployer.wait_for_completion(PATIENCE).await.unwrap();
     assert_nothing_left(&deployer.cleanup().await, "after a run");
 }
 
@@ -85,7 +102,7 @@ async fn a_refused_pod_is_an_event_of_its_job_and_is_tried_again() {
         cluster.before(|request| request.is(Verb::Create, "pods"), Fault::fail(403, "Forbidden", why)).times(1);
     let deployer = deployer(&cluster, "success");
     deployer.deploy().await.unwrap();
-    deployer.wait_for_completion().await.unwrap();
+    deployer.wait_for_completion(PATIENCE).await.unwrap();
     assert_eq!(refused.hits(), 1);
     let events = Api::<Event>::namespaced(cluster.client(), NAMESPACE);
     let failed = events.list(&ListParams::default().fields("reason=FailedCreate")).await.unwrap();
