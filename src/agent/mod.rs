@@ -1,22 +1,22 @@
 //! The deployer: one run of the agent, in the order in which it happens.
 
-pub mod cleanup;
+pub(crate) mod cleanup;
 pub(crate) mod cluster;
-pub mod config;
-pub mod created_set;
-pub mod deployer;
-pub mod event;
+pub(crate) mod config;
+pub(crate) mod created_set;
+pub(crate) mod deployer;
+pub(crate) mod event;
 pub(crate) mod fetch;
 pub(crate) mod labels;
 pub(crate) mod logs;
 pub(crate) mod manifests;
-pub mod names;
+pub(crate) mod names;
 pub(crate) mod namespace;
-pub mod object;
+pub(crate) mod object;
 pub(crate) mod orphans;
-pub mod preflight;
-pub mod rehearsal;
-pub mod roles;
+pub(crate) mod preflight;
+pub(crate) mod rehearsal;
+pub(crate) mod roles;
 pub(crate) mod rules;
 pub mod run_id;
 pub(crate) mod wait;

@@ -89,7 +89,7 @@ pub struct Connection {
 ///
 /// # Errors
 /// When a kubeconfig cannot be read or lacks the context that is asked for.
-pub fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, Error> {
+pub(crate) fn namespace(flags: &ConnectionFlags, env: &Environment) -> Result<String, Error> {
     target::namespace(flags, env)
 }
 

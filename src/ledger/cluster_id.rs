@@ -6,7 +6,7 @@ use crate::agent::created_set::Uid;
 
 /// Identity of a cluster, as far as the caller may see it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClusterId {
+pub(crate) struct ClusterId {
     /// Address of the API server.
     server: String,
     /// UID of the `kube-system` Namespace, where it may be read.
@@ -16,8 +16,7 @@ pub struct ClusterId {
 
 impl ClusterId {
     /// Keeps the address without what may be secret in it.
-    #[must_use]
-    pub fn new(server: &http::Uri, uid: Option<Uid>) -> Self {
+    pub(crate) fn new(server: &http::Uri, uid: Option<Uid>) -> Self {
         let host = server.authority().map_or("", |authority| authority.as_str());
         let host = host.rsplit_once('@').map_or(host, |(_, host)| host);
         let path = server.path().trim_end_matches('/');
@@ -26,15 +25,8 @@ impl ClusterId {
     }
 
     /// Address of the API server.
-    #[must_use]
-    pub fn server(&self) -> &str {
+    pub(crate) fn server(&self) -> &str {
         &self.server
-    }
-
-    /// UID of the `kube-system` Namespace, where it may be read.
-    #[must_use]
-    pub fn uid(&self) -> Option<&Uid> {
-        self.uid.as_ref()
     }
 
     /// The UID decides where both sides know it, and the address otherwise.

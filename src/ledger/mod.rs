@@ -11,7 +11,7 @@ use std::fs::{self, File};
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-pub use cluster_id::ClusterId;
+pub(crate) use cluster_id::ClusterId;
 pub(crate) use header::Header;
 pub(crate) use read::{Past, Reading, read};
 

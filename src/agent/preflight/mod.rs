@@ -9,11 +9,11 @@
 //! cases at once would make every caller with narrow rights try to create roles, which audits take for an attack.
 
 mod ask;
-pub mod check;
+pub(crate) mod check;
 mod escalation;
 mod pod_security;
 mod remedy;
-pub mod report;
+pub(crate) mod report;
 mod verdict;
 
 use futures::future::try_join_all;

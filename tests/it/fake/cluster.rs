@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::Namespace;
 use kube::api::{DynamicObject, ListParams, PostParams};
 use kube::core::{ApiResource, GroupVersionKind};
 use kube::{Api, Client, ResourceExt as _};
-use kubectl_aicr::agent::cleanup::{Fate, Removal};
 use kubectl_aicr::fake::{Cluster, NodeSpec, Workers};
 use kubectl_aicr::{Config, Deployer};
+use kubectl_aicr::{Fate, Removal};
 use serde_json::json;
 
 pub(super) const NAMESPACE: &str = "gpu-operator";

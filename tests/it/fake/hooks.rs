@@ -6,9 +6,9 @@ use k8s_openapi::api::core::v1::{ConfigMap, ServiceAccount};
 use k8s_openapi::api::rbac::v1::ClusterRole;
 use kube::Api;
 use kube::api::ListParams;
-use kubectl_aicr::agent::cleanup::{Fate, Reason};
 use kubectl_aicr::fake::{Fault, Request, User, Verb};
 use kubectl_aicr::{Deployer, Error};
+use kubectl_aicr::{Fate, Reason};
 use serde_json::json;
 
 use crate::support::wait::PATIENCE;
