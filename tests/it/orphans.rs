@@ -10,7 +10,7 @@ use k8s_openapi::api::{
 };
 use kube::{
     Api, ResourceExt,
-    api::{DeleteParams, ObjectMeta, PostParams},
+    api::{DeleteParams, ObjectMeta, Patch, PatchParams, PostParams},
 };
 use rustix::process::Signal;
 use serde_json::json;
@@ -100,9 +100,8 @@ async fn r37_the_objects_of_a_live_process_are_not_listed() {
     scene.agent_runs().await;
     // Without its Job, only the ledger says that the run is alive.
     let jobs = scene.api::<Job>();
-    let mut job = jobs.get(&format!("aicr-{}", scene.run_id)).await.unwrap();
-    job.metadata.labels = None;
-    jobs.replace(&job.name_any(), &PostParams::default(), &job).await.unwrap();
+    let unlabelled = Patch::Merge(json!({ "metadata": { "labels": null } }));
+    jobs.patch(&format!("aicr-{}", scene.run_id), &PatchParams::default(), &unlabelled).await.unwrap();
     assert!(scene.listed().await.is_empty());
     scene.cleanup().run().await.code(0).stderr_has("nothing to clean up");
     assert_eq!(scene.ledgers().len(), 1);

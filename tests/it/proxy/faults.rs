@@ -153,10 +153,15 @@ async fn a_hang_is_never_answered_and_noted_as_abandoned() {
     over_both(async |rig| {
         let hung = async |path| timeout(QUIET, rig.get(path)).await.is_err();
         rig.proxy.on(get("/before"), before(Fault::Hang));
-        rig.proxy.on(get("/after"), after(Fault::Hang));
+        let late = rig.proxy.on(get("/after"), after(Fault::Hang));
         assert!(hung("/before").await);
         assert_eq!(rig.server.seen().len(), 0);
-        assert!(hung("/after").await);
+        let mut answer = std::pin::pin!(rig.get("/after"));
+        tokio::select! {
+            _ = &mut answer => panic!("it was answered"),
+            () = late.committed() => {}
+        }
+        assert!(timeout(QUIET, answer).await.is_err());
         assert_eq!(rig.server.seen().len(), 1);
         rig.fates_become(&[Fate::Abandoned; 2]).await;
     })
