@@ -17,7 +17,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
-use crate::agent::cluster::{Cluster, Pause, may_pass};
+use crate::agent::cluster::{Cluster, Pause};
 use crate::agent::event::Events;
 use crate::agent::logs::lines::{LONGEST_PIECE, Lines};
 use crate::agent::logs::place::Place;
@@ -153,7 +153,7 @@ struct Read {
 impl Follower {
     async fn run(mut self) {
         let mut pause = Pause::default();
-        // A stream that ends well may have been cut all the same, and a refusal may be a mistake. After the container's
+        // A stream that ends well may have been cut all the same, and a refusal may pass. After the container's
         // end two streams that bring nothing are the end of the log, or one that repeats what was read.
         let mut futile = 0;
         loop {
@@ -168,7 +168,8 @@ impl Follower {
                 futile += match &read {
                     Ok(read) if read.is_whole => 2,
                     Ok(_) => 1,
-                    Err(error) => usize::from(!may_pass(error)),
+                    // The pod is gone, and its log with it.
+                    Err(error) => usize::from(error.is_not_found()),
                 };
             }
             let wait = match read {

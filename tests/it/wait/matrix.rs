@@ -180,8 +180,11 @@ async fn r20_r23_whatever_request_breaks_the_run_succeeds_and_shows_each_line_on
     };
     let count = points.len();
     let failures: Vec<String> = stream::iter(points)
-        .map(|point| async move {
-            let proxy = Proxy::before(Bed::shared().await).start().await;
+        .enumerate()
+        .map(|(number, point)| async move {
+            let proxy = Proxy::before(Bed::shared().await);
+            // One in four has a connection for each request.
+            let proxy = if number % 4 == 3 { proxy.http1_only() } else { proxy }.start().await;
             let start = Instant::now();
             let outcome = AssertUnwindSafe(holds(&point, &proxy)).catch_unwind().await;
             eprintln!(
@@ -236,12 +239,10 @@ async fn holds(point: &Point, proxy: &Proxy) {
 
 /// Whether the run was not told what became of its Job's create.
 fn create_was_lost(proxy: &Proxy) -> bool {
-    proxy.requests().iter().any(|entry| {
+    !proxy.requests().iter().any(|entry| {
         let target = entry.target();
-        target.verb == "create"
-            && target.resource == "jobs"
-            && !entry.query.contains("dryRun=")
-            && entry.fate != Fate::Done
+        let is_real = !entry.query.contains("dryRun=") && entry.fate == Fate::Done;
+        is_real && target.verb == "create" && target.resource == "jobs"
     })
 }
 
