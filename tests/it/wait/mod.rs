@@ -1,8 +1,8 @@
 //! Waiting lasts: whatever breaks meanwhile, the Job decides, and the agent's lines are shown once and in order (R20–R23).
 
+mod faults;
 mod job;
 mod logs;
-mod matrix;
 mod outage;
 
 use k8s_openapi::api::batch::v1::Job;

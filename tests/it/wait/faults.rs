@@ -1,8 +1,12 @@
 //! Every list, watch and log request of a wait broken in every way, at each occurrence, and for as long as the Job runs.
 //!
-//! `cargo test` takes a sample in which each way occurs once and each request several times. With
-//! `KUBECTL_AICR_TEST_MATRIX=full` it takes every point, which needs most of an hour; any other value takes the points
-//! whose name contains it.
+//! A sample in which each way occurs once, and each request several times, runs with the other tests. The whole runs with
+//!
+//! ```sh
+//! KUBECTL_AICR_MATRIX=whole cargo test --test it wait::faults -- --nocapture
+//! ```
+//!
+//! in about half an hour, and with any other text, the points whose description holds it.
 
 use std::{
     any::Any,
@@ -173,8 +177,8 @@ fn the_sample_has_each_way_and_each_target() {
 
 #[tokio::test]
 async fn r20_r23_whatever_request_breaks_the_run_succeeds_and_shows_each_line_once() {
-    let points = match env::var("KUBECTL_AICR_TEST_MATRIX").as_deref() {
-        Ok("full") => points().concat(),
+    let points = match env::var("KUBECTL_AICR_MATRIX").as_deref() {
+        Ok("whole") => points().concat(),
         Ok(part) => points().concat().into_iter().filter(|point| point.to_string().contains(part)).collect(),
         Err(_) => sample(points()),
     };
