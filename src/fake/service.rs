@@ -158,7 +158,8 @@ fn carry_out(
             drop(api);
             Ok(Outcome::Shown(respond::watching(Arc::clone(cluster), *watching, view)))
         }
-        Answer::Log(asked) => {
+        Answer::Log(None) => Ok(Outcome::Shown(respond::text(200, ""))),
+        Answer::Log(Some(asked)) => {
             let lines = cluster.logs.read(&asked.namespace, &asked.pod, &asked.container, asked.query.text());
             Ok(Outcome::Shown(respond::log(lines.map_err(|why| bad_request(&why))?)))
         }

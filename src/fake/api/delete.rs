@@ -18,9 +18,6 @@ use super::{Api, body, key, list};
 pub(super) const FOREGROUND: &str = "foregroundDeletion";
 pub(super) const ORPHAN: &str = "orphan";
 
-/// Kinds whose delete is answered with the object, even when it is gone.
-const SHOWN: &[&Kind] = &[&POD, &SERVICE_ACCOUNT];
-
 /// How an object is to be deleted.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
@@ -127,10 +124,11 @@ impl Api {
         let dry_run = options.dry_run.iter().any(|value| value == "All");
         if is_done(&new) {
             let last = if dry_run { None } else { self.store.remove(&key(target)) };
-            return Ok(if SHOWN.iter().any(|shown| shown.resource() == kind.resource()) {
-                last.map_or(new, |last| Value::clone(&last))
-            } else {
-                success(kind, &old)
+            return Ok(match kind.resource() {
+                // What may take time to end shows that it took none.
+                resource if resource == POD.resource() => new,
+                resource if resource == SERVICE_ACCOUNT.resource() => last.map_or(new, |last| Value::clone(&last)),
+                _ => success(kind, &old),
             });
         }
         if dry_run || new == *old {

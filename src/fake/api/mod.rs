@@ -57,8 +57,8 @@ pub(crate) enum Answer {
     Object(u16, Value),
     /// A stream of changes.
     Watch(Box<watch::Watching>),
-    /// The log of a container of an existing pod.
-    Log(pod::LogRequest),
+    /// The log of a container; empty if its pod has no node.
+    Log(Option<pod::LogRequest>),
 }
 
 impl Api {

@@ -22,7 +22,7 @@ pub(crate) struct LogRequest {
 }
 
 impl Api {
-    pub(super) fn log(&self, call: &Call) -> Result<LogRequest, Refusal> {
+    pub(super) fn log(&self, call: &Call) -> Result<Option<LogRequest>, Refusal> {
         let pod = self.find(&call.target)?;
         let name = pod.meta("name");
         let containers: Vec<&str> =
@@ -39,15 +39,13 @@ impl Api {
                 return Err(bad_request(&format!("container {asked} is not valid for pod {name}")));
             }
         };
-        if pod.text("/spec/nodeName").is_empty() {
-            return Err(bad_request(&format!("pod {name} does not have a host assigned")));
-        }
-        Ok(LogRequest {
+        // Without a node there is nobody to ask, and nothing that was said.
+        Ok(Some(pod.text("/spec/nodeName")).filter(|node| !node.is_empty()).map(|_| LogRequest {
             namespace: pod.meta("namespace").to_owned(),
             pod: name.to_owned(),
             container: container.to_owned(),
             query: call.query.clone(),
-        })
+        }))
     }
 
     /// Puts a pod on a node.

@@ -57,18 +57,13 @@ pub(super) fn merge(target: &mut Value, patch: &Value) {
                 items.retain(|item| !value.as_array().is_some_and(|unwanted| unwanted.contains(item)));
             }
         } else if !key.starts_with('$') {
-            merge_field(map, key, value);
+            merge_field(map, key, value, patch.get(&format!("$setElementOrder/{key}")));
         }
     }
     map.retain(|_, value| !value.is_null());
-    for (key, order) in patch {
-        if let Some(list) = key.strip_prefix("$setElementOrder/") {
-            put_in_order(list, map.get_mut(list), order);
-        }
-    }
 }
 
-fn merge_field(map: &mut Map<String, Value>, key: &str, value: &Value) {
+fn merge_field(map: &mut Map<String, Value>, key: &str, value: &Value, order: Option<&Value>) {
     if value.is_null() {
         map.remove(key);
         return;
@@ -77,22 +72,26 @@ fn merge_field(map: &mut Map<String, Value>, key: &str, value: &Value) {
     match (value, merge_key(key)) {
         (Value::Object(_), _) => merge(slot, value),
         (Value::Array(items), Some(merge_key)) if items.iter().all(Value::is_object) => {
-            merge_list(slot, items, merge_key);
+            let old = slot.as_array().cloned().unwrap_or_default();
+            let merged = merge_list(old.clone(), items, merge_key);
+            let order = order.and_then(Value::as_array).unwrap_or(items);
+            *slot = in_order(merged, order, &old, Some(merge_key)).into();
         }
         (Value::Array(items), _) if SETS.contains(&key) => {
-            let mut list = slot.as_array().cloned().unwrap_or_default();
-            let new = items.iter().filter(|item| !list.contains(item)).cloned().collect::<Vec<_>>();
-            list.extend(new);
-            *slot = list.into();
+            let old = slot.as_array().cloned().unwrap_or_default();
+            let mut merged = old.clone();
+            merged.extend(items.iter().filter(|item| !old.contains(item)).cloned());
+            let order = order.and_then(Value::as_array).unwrap_or(items);
+            *slot = in_order(merged, order, &old, None).into();
         }
         _ => *slot = value.clone(),
     }
 }
 
-fn merge_list(slot: &mut Value, items: &[Value], merge_key: &str) {
+fn merge_list(old: Vec<Value>, items: &[Value], merge_key: &str) -> Vec<Value> {
     let replaces = items.iter().any(|item| item["$patch"] == "replace");
-    let mut list = if replaces { Vec::new() } else { slot.as_array().cloned().unwrap_or_default() };
-    for item in items.iter().filter(|item| !(replaces && item["$patch"] == "replace")) {
+    let mut list = if replaces { Vec::new() } else { old };
+    for item in items.iter().filter(|item| item["$patch"] != "replace") {
         let place = list.iter().position(|old| old.get(merge_key) == item.get(merge_key));
         match (item["$patch"].as_str(), place) {
             (Some("delete"), Some(place)) => {
@@ -107,19 +106,35 @@ fn merge_list(slot: &mut Value, items: &[Value], merge_key: &str) {
             }
         }
     }
-    *slot = list.into();
+    list
 }
 
-/// Items that the order names come in that order; others keep their place before or after.
-fn put_in_order(name: &str, list: Option<&mut Value>, order: &Value) {
-    let (Some(Value::Array(list)), Some(order)) = (list, order.as_array()) else { return };
-    let place = |item: &Value| {
-        order.iter().position(|wanted| match merge_key(name) {
-            Some(key) => item.get(key) == wanted.get(key),
-            None => item == wanted,
+/// Items that the patch names come in its order. The others keep theirs, and come before one of those only where they
+/// did on the server.
+fn in_order(merged: Vec<Value>, order: &[Value], old: &[Value], merge_key: Option<&str>) -> Vec<Value> {
+    let place = |item: &Value, list: &[Value]| {
+        list.iter().position(|other| match merge_key {
+            Some(key) => item.get(key) == other.get(key),
+            None => item == other,
         })
     };
-    list.sort_by_key(|item| place(item).unwrap_or(order.len()));
+    let (mut named, others): (Vec<Value>, Vec<Value>) =
+        merged.into_iter().partition(|item| place(item, order).is_some());
+    named.sort_by_key(|item| place(item, order));
+    let mut list = Vec::new();
+    let mut named = named.into_iter().peekable();
+    for other in others {
+        let before = |item: &Value| match (place(&other, old), place(item, old)) {
+            (Some(other), Some(named)) => other < named,
+            _ => false,
+        };
+        while let Some(item) = named.next_if(|item| !before(item)) {
+            list.push(item);
+        }
+        list.push(other);
+    }
+    list.extend(named);
+    list
 }
 
 /// Applies a merge patch (RFC 7386).
@@ -156,7 +171,7 @@ mod tests {
     fn lists_of_named_things_are_merged_and_others_replaced() {
         let pod = json!({"containers": [{"name": "a", "image": "1", "args": ["x"]}, {"name": "b"}]});
         let patch = json!({"containers": [{"name": "a", "args": ["y"]}, {"name": "c"}]});
-        let wanted = json!({"containers": [{"name": "a", "image": "1", "args": ["y"]}, {"name": "b"}, {"name": "c"}]});
+        let wanted = json!({"containers": [{"name": "a", "image": "1", "args": ["y"]}, {"name": "c"}, {"name": "b"}]});
         assert_eq!(merged(pod, &patch), wanted);
     }
 

@@ -10,6 +10,7 @@ mod delete;
 mod discovery;
 mod list;
 mod patch;
+mod pods;
 mod update;
 mod watch;
 

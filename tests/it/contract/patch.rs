@@ -63,9 +63,13 @@ async fn a_strategic_patch_merges_lists_by_key(case: Case) {
     account_with_secrets(&case).await;
     let patch = Patch::Strategic(json!({ "secrets": [{ "name": "two" }, { "name": "three" }] }));
     let new = case.api::<ServiceAccount>().patch("sa", &PatchParams::default(), &patch).await.unwrap();
-    let mut names = secrets(&new);
-    names.sort_unstable();
-    assert_eq!(names, ["one", "three", "two"]);
+    assert_eq!(secrets(&new), ["one", "two", "three"]);
+    let patch = Patch::Strategic(json!({
+        "$setElementOrder/secrets": [{ "name": "four" }, { "name": "two" }, { "name": "one" }],
+        "secrets": [{ "name": "four" }],
+    }));
+    let new = case.api::<ServiceAccount>().patch("sa", &PatchParams::default(), &patch).await.unwrap();
+    assert_eq!(secrets(&new), ["four", "two", "one", "three"]);
     let pod = json!({
         "metadata": { "name": "p" },
         "spec": {

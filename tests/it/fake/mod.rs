@@ -3,5 +3,6 @@
 mod cancel;
 mod cluster;
 mod hooks;
+mod matrix;
 mod runs;
 mod served;

@@ -1,6 +1,16 @@
 //! The in-memory cluster on its port, for the real kubectl and the real binary.
 
-use kubectl_aicr::fake::{Cluster, Server};
+use bytes::Bytes;
+use http::{Request, StatusCode, Version};
+use http_body_util::{BodyExt as _, Full};
+use hyper_util::client::legacy;
+use hyper_util::rt::TokioExecutor;
+use k8s_openapi::api::authentication::v1::TokenRequest;
+use k8s_openapi::api::core::v1::ServiceAccount;
+use kube::Api;
+use kube::api::PostParams;
+use kubectl_aicr::fake::{self, Cluster, Fault, Server, Verb};
+use serde_json::Value;
 
 use super::cluster::{NAMESPACE, assert_clean, cluster, workers};
 use crate::support::cli::{Home, Invocation};
@@ -173,4 +183,59 @@ async fn the_real_binary_runs_against_it_and_leaves_nothing() {
     assert!(served.home.read("out.yaml").starts_with("kind: Snapshot"));
     assert_clean(&served.cluster, "after a run").await;
     served.home.aicr(["orphans"]).run().await.code(0);
+}
+
+/// The answers to two requests over one connection, whose protocol is known beforehand.
+async fn ask(http2: bool, url: &str, token: Option<&str>) -> Vec<(StatusCode, Value)> {
+    let client = legacy::Client::builder(TokioExecutor::new()).http2_only(http2).build_http::<Full<Bytes>>();
+    let mut answers = Vec::new();
+    for path in ["/version", "/api/v1/namespaces/gpu-operator"] {
+        let mut request = Request::get(format!("{url}{path}"));
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        let answer = client.request(request.body(Full::default()).unwrap()).await.unwrap();
+        let status = answer.status();
+        assert_eq!(answer.version(), if http2 { Version::HTTP_2 } else { Version::HTTP_11 });
+        let body = answer.into_body().collect().await.unwrap().to_bytes();
+        answers.push((status, serde_json::from_slice(&body).unwrap()));
+    }
+    answers
+}
+
+#[tokio::test]
+async fn the_port_speaks_either_http_and_knows_tokens() {
+    let cluster = cluster().await;
+    cluster.enforce_rbac(true);
+    let server = cluster.serve(0).await.unwrap();
+    for http2 in [false, true] {
+        let answers = ask(http2, &server.url(), None).await;
+        assert_eq!(answers[0].1["minor"], "36");
+        assert_eq!(answers[1].1["metadata"]["name"], NAMESPACE);
+        let unknown = ask(http2, &server.url(), Some("nobody's")).await;
+        assert!(unknown.iter().all(|(status, _)| *status == StatusCode::UNAUTHORIZED));
+        let accounts = Api::<ServiceAccount>::namespaced(cluster.client(), NAMESPACE);
+        let request = TokenRequest::default();
+        let token: TokenRequest =
+            accounts.create_subresource("token", "default", &PostParams::default(), &request).await.unwrap();
+        let token = token.status.unwrap().token.unwrap();
+        let weak = ask(http2, &server.url(), Some(&token)).await;
+        assert_eq!(weak[0].0, StatusCode::OK);
+        let (status, body) = &weak[1];
+        assert_eq!(*status, StatusCode::FORBIDDEN);
+        let user = format!("User \"system:serviceaccount:{NAMESPACE}:default\" cannot get");
+        assert!(body["message"].as_str().unwrap().contains(&user), "{body}");
+    }
+}
+
+#[tokio::test]
+async fn a_dropped_answer_breaks_the_connection_and_the_binary_finds_out_what_was_done() {
+    let served = Served::new().await;
+    let _workers = workers(&served.cluster).await;
+    let create =
+        |request: &fake::Request| request.is(Verb::Create, "clusterroles") && request.query.contains("timeout");
+    let lost = served.cluster.after(move |request| create(request) && !request.query.contains("dryRun"), Fault::Drop);
+    served.home.aicr(["snapshot"]).run().await.code(6).stderr_has("cannot create ClusterRole");
+    assert_eq!(lost.hits(), 1);
+    assert_clean(&served.cluster, "after a lost answer").await;
 }
