@@ -13,6 +13,16 @@ use crate::support::proxy::{
     request,
 };
 
+/// Drops a request that has come as far as `reached` and is not answered.
+async fn unanswered<T>(request: impl Future<Output = T>, reached: impl Future<Output = ()>) {
+    let mut request = std::pin::pin!(request);
+    tokio::select! {
+        _ = &mut request => panic!("it was answered"),
+        () = reached => {}
+    }
+    assert!(timeout(QUIET, request).await.is_err(), "it was answered");
+}
+
 #[tokio::test]
 async fn an_answer_in_the_servers_place_is_a_status_and_the_server_sees_nothing() {
     let cases = [
@@ -151,17 +161,11 @@ async fn a_dropped_stream_leaves_its_neighbours_a_reset_connection_does_not() {
 #[tokio::test]
 async fn a_hang_is_never_answered_and_noted_as_abandoned() {
     over_both(async |rig| {
-        let hung = async |path| timeout(QUIET, rig.get(path)).await.is_err();
-        rig.proxy.on(get("/before"), before(Fault::Hang));
+        let early = rig.proxy.on(get("/before"), before(Fault::Hang));
         let late = rig.proxy.on(get("/after"), after(Fault::Hang));
-        assert!(hung("/before").await);
+        unanswered(rig.get("/before"), early.arrived()).await;
         assert_eq!(rig.server.seen().len(), 0);
-        let mut answer = std::pin::pin!(rig.get("/after"));
-        tokio::select! {
-            _ = &mut answer => panic!("it was answered"),
-            () = late.committed() => {}
-        }
-        assert!(timeout(QUIET, answer).await.is_err());
+        unanswered(rig.get("/after"), late.committed()).await;
         assert_eq!(rig.server.seen().len(), 1);
         rig.fates_become(&[Fate::Abandoned; 2]).await;
     })
@@ -171,11 +175,13 @@ async fn a_hang_is_never_answered_and_noted_as_abandoned() {
 #[tokio::test]
 async fn a_silent_connection_stays_open_and_says_nothing() {
     over_both(async |rig| {
-        rig.proxy.on(get("/mute").first(1), before(Fault::Silence));
-        assert!(timeout(QUIET, rig.get("/mute")).await.is_err());
-        // HTTP/2 would send the next request on the same connection.
-        let next = timeout(QUIET, rig.get("/next")).await;
-        assert_eq!(next.is_ok(), rig.http == Http::One);
+        let mute = rig.proxy.on(get("/mute").first(1), before(Fault::Silence));
+        unanswered(rig.get("/mute"), mute.arrived()).await;
+        match rig.http {
+            Http::One => rig.passes("/next").await,
+            // It goes over the same connection.
+            Http::Two => unanswered(rig.get("/next"), async {}).await,
+        }
     })
     .await;
 }
@@ -192,9 +198,8 @@ async fn delays_hold_up_the_request_or_the_answer() {
             assert!(start.elapsed() >= DELAY);
         }
         let log = rig.proxy.requests();
-        let waits = log.iter().map(|e| e.committed.unwrap() - e.arrived);
-        let waits: Vec<bool> = waits.map(|wait| wait >= DELAY).collect();
-        assert_eq!(waits, [true, false]);
+        assert!(log[0].committed.unwrap() - log[0].arrived >= DELAY);
+        assert!(log[1].ended.unwrap() - log[1].committed.unwrap() >= DELAY);
     })
     .await;
 }
@@ -229,12 +234,11 @@ async fn a_gate_holds_a_request_at_an_exact_point() {
 #[tokio::test]
 async fn an_answer_is_held_even_if_its_client_is_gone_and_the_commit_stands() {
     over_both(async |rig| {
-        let gate = rig.proxy.on(post("/x"), before(Fault::Delay(QUIET)));
+        let early = rig.proxy.on(post("/x"), before(Fault::Hold));
         let late = rig.proxy.on(post("/y"), after(Fault::Hold));
-        assert!(timeout(QUIET / 2, rig.post("/x")).await.is_err());
-        assert!(timeout(QUIET, rig.post("/y")).await.is_err());
+        unanswered(rig.post("/x"), early.arrived()).await;
+        unanswered(rig.post("/y"), late.arrived()).await;
         late.committed().await;
-        assert_eq!(gate.hits(), 1);
         let seen = rig.server.seen();
         assert_eq!(seen.len(), 1, "the first one died before it was sent on");
         assert_eq!(seen[0].request.uri.path(), "/y");

