@@ -46,7 +46,7 @@ pub(crate) struct Wait {
     look: Look,
 }
 
-/// What a watch may be broken of, the weightiest first.
+/// What is watched, the weightiest first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Watched {
     Job,
@@ -77,13 +77,13 @@ impl Look {
             return None;
         }
         if self.due.is_none() {
-            self.taken();
+            self.put_off();
         }
         self.due
     }
 
     /// Puts the next look off, longer each time.
-    fn taken(&mut self) {
+    fn put_off(&mut self) {
         self.pause = (self.pause * 2).clamp(NEWS_DUE, LOOK_AGAIN);
         self.due = Some(Instant::now() + self.pause);
     }
@@ -128,7 +128,7 @@ impl Wait {
                 () = sleep_until(deadline) => return Err(self.timed_out(after)),
                 () = sleep_until(look.unwrap_or(deadline)), if look.is_some() => {
                     self.watches.look_up(&self.job);
-                    self.look.taken();
+                    self.look.put_off();
                 }
             }
         }

@@ -23,6 +23,9 @@ const STATUS: &str = "{spinner} {elapsed} {wide_msg}";
 /// How often a terminal's status line moves.
 const TICK: Duration = Duration::from_millis(200);
 
+/// Bytes of lines that are written in one go.
+const AT_ONCE: usize = 16 * 1024;
+
 /// The thread that renders events.
 pub(crate) struct Progress {
     done: mpsc::Receiver<()>,
@@ -37,8 +40,8 @@ impl Progress {
         let count = Arc::clone(&shown);
         std::thread::spawn(move || {
             let mut screen = Screen::new(quiet);
-            while let Some(event) = events.blocking_recv() {
-                screen.show(&event);
+            while let Some(first) = events.blocking_recv() {
+                screen.show(std::iter::once(first).chain(std::iter::from_fn(|| events.try_recv().ok())));
                 count.fetch_add(1, Ordering::Relaxed);
             }
             screen.status.finish_and_clear();
@@ -70,17 +73,28 @@ impl Screen {
         Self { quiet, status, since: Instant::now() }
     }
 
-    fn show(&mut self, event: &Event) {
-        match event {
-            Event::Phase(phase) => self.set_status(doing(*phase)),
-            Event::Waiting(text) => self.set_status(&harmless(text)),
-            _ => {}
+    /// Shows what came at once at once, up to a bound: to redraw the status line for each of many lines takes long.
+    fn show(&mut self, mut events: impl Iterator<Item = Event>) {
+        let mut lines = String::new();
+        while lines.len() < AT_ONCE
+            && let Some(event) = events.next()
+        {
+            match &event {
+                Event::Phase(phase) => self.set_status(doing(*phase)),
+                Event::Waiting(text) => self.set_status(&harmless(text)),
+                _ => {}
+            }
+            if let Some(line) = line(&event, self.quiet, self.since.elapsed()) {
+                lines.push_str(&line);
+                lines.push('\n');
+            }
         }
-        let Some(line) = line(event, self.quiet, self.since.elapsed()) else { return };
-        self.status.suspend(|| {
-            // Nobody is left to be told that stderr is closed.
-            let _ = writeln!(anstream::stderr().lock(), "{line}");
-        });
+        if !lines.is_empty() {
+            self.status.suspend(|| {
+                // Nobody is left to be told that stderr is closed.
+                let _ = anstream::stderr().lock().write_all(lines.as_bytes());
+            });
+        }
     }
 
     fn set_status(&self, text: &str) {
