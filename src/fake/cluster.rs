@@ -98,7 +98,8 @@ impl Cluster {
         self.0.hooks.add(Point::After, Box::new(when), fault)
     }
 
-    /// Every request until now in the order of arrival, but those of the cluster's own [`Workers`](super::Workers).
+    /// The requests until now in the order of arrival, the last ten thousand of them, but those of the cluster's own
+    /// [`Workers`](super::Workers).
     #[must_use]
     pub fn requests(&self) -> Vec<Request> {
         self.0.log.all()

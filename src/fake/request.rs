@@ -1,5 +1,6 @@
 //! Requests as hooks and tests see them.
 
+use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use bytes::Bytes;
@@ -76,34 +77,53 @@ impl Request {
     }
 }
 
-/// Every request, in the order of arrival.
+/// Requests that are remembered at most, so that a cluster can be left running.
+const KEPT: usize = 10_000;
+
+/// The requests, in the order of arrival.
 #[derive(Debug, Default)]
-pub(super) struct Log(Mutex<Vec<Request>>);
+pub(super) struct Log(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    requests: VecDeque<Request>,
+    /// The number of the first of them.
+    first: usize,
+}
 
 impl Log {
     /// Writes a request down and gives its number.
     pub(super) fn push(&self, request: Request) -> usize {
-        let mut requests = self.requests();
-        requests.push(request);
-        requests.len() - 1
+        let mut kept = self.kept();
+        if kept.requests.len() == KEPT {
+            kept.requests.pop_front();
+            kept.first += 1;
+        }
+        kept.requests.push_back(request);
+        kept.first + kept.requests.len() - 1
     }
 
     pub(super) fn answered(&self, number: usize, status: u16) {
-        if let Some(request) = self.requests().get_mut(number) {
+        let mut kept = self.kept();
+        // It may have been forgotten since.
+        let request = number.checked_sub(kept.first).and_then(|index| kept.requests.get_mut(index));
+        if let Some(request) = request {
             request.status = Some(status);
         }
     }
 
     pub(super) fn all(&self) -> Vec<Request> {
-        let requests = self.requests();
-        requests.iter().filter(|request| !request.user.name.starts_with(COMPONENT)).cloned().collect()
+        let kept = self.kept();
+        kept.requests.iter().filter(|request| !request.user.name.starts_with(COMPONENT)).cloned().collect()
     }
 
     pub(super) fn clear(&self) {
-        self.requests().clear();
+        let mut kept = self.kept();
+        kept.first += kept.requests.len();
+        kept.requests.clear();
     }
 
-    fn requests(&self) -> MutexGuard<'_, Vec<Request>> {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

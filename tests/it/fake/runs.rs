@@ -4,11 +4,11 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ConfigMap, Event, Pod};
+use k8s_openapi::api::core::v1::{ConfigMap, Event as ClusterEvent, Pod};
 use kube::api::{DeleteParams, ListParams, LogParams, PostParams};
 use kube::{Api, ResourceExt as _};
 use kubectl_aicr::fake::{Cluster, Fault, NodeSpec, User, Verb};
-use kubectl_aicr::{Deployer, Error};
+use kubectl_aicr::{Deployer, Error, Event, Phase};
 use serde_json::json;
 use tokio::time::timeout;
 
@@ -59,6 +59,34 @@ async fn a_failing_agent_fails_the_run_with_its_last_lines() {
 }
 
 #[tokio::test]
+async fn r45_a_run_goes_to_another_thread_and_its_events_come_as_a_stream() {
+    let cluster = cluster().await;
+    let _workers = workers(&cluster).await;
+    let (deployer, mut events) = Deployer::observed(cluster.client(), config("logs-1")).unwrap();
+    let run = tokio::spawn(async move {
+        deployer.deploy().await?;
+        deployer.wait_for_completion(PATIENCE).await?;
+        let snapshot = deployer.get_snapshot().await?;
+        Ok::<_, Error>((snapshot, deployer.cleanup().await))
+    });
+    let (mut phases, mut created, mut log) = (Vec::new(), 0, Vec::new());
+    while let Some(event) = events.recv().await {
+        match event {
+            Event::Phase(phase) => phases.push(phase),
+            Event::Created { .. } => created += 1,
+            Event::Log(line) => log.push(line.text.clone()),
+            _ => {}
+        }
+    }
+    let (snapshot, removals) = run.await.unwrap().unwrap();
+    assert!(snapshot.starts_with(b"kind: Snapshot"));
+    assert_nothing_left(&removals, "after a run");
+    assert_eq!(phases, [Phase::Preflight, Phase::Deploy, Phase::Wait, Phase::Fetch, Phase::Cleanup]);
+    assert_eq!(created, 6);
+    assert!(log.contains(&"line 1 of 1".to_owned()), "{log:?}");
+}
+
+#[tokio::test]
 async fn r45_a_wait_has_a_bound_of_its_own_and_may_be_dropped_and_begun_anew() {
     let cluster = cluster().await;
     let _workers = workers(&cluster).await;
@@ -81,7 +109,7 @@ async fn a_pod_that_no_node_takes_says_why_and_runs_when_a_node_comes() {
     let wanted = config("success").node_selector([("pool", "gpu")]);
     let deployer = Deployer::new(cluster.client(), wanted).unwrap();
     deployer.deploy().await.unwrap();
-    let events = Api::<Event>::namespaced(cluster.client(), NAMESPACE);
+    let events = Api::<ClusterEvent>::namespaced(cluster.client(), NAMESPACE);
     let unschedulable = ListParams::default().fields("reason=FailedScheduling");
     let event =
         until("the scheduler to say why", async || events.list(&unschedulable).await.unwrap().items.pop()).await;
@@ -104,7 +132,7 @@ async fn a_refused_pod_is_an_event_of_its_job_and_is_tried_again() {
     deployer.deploy().await.unwrap();
     deployer.wait_for_completion(PATIENCE).await.unwrap();
     assert_eq!(refused.hits(), 1);
-    let events = Api::<Event>::namespaced(cluster.client(), NAMESPACE);
+    let events = Api::<ClusterEvent>::namespaced(cluster.client(), NAMESPACE);
     let failed = events.list(&ListParams::default().fields("reason=FailedCreate")).await.unwrap();
     assert_eq!(failed.items[0].message.as_deref(), Some(&*format!("Error creating: {why}")));
     assert_nothing_left(&deployer.cleanup().await, "after a run");
