@@ -38,6 +38,8 @@ mod test_server;
 mod tls;
 mod transport;
 #[cfg(test)]
+mod transport_cost_tests;
+#[cfg(test)]
 mod transport_tests;
 
 use std::time::Duration;

@@ -14,9 +14,9 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo};
 use hyper_util::server::conn::auto;
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, DnType, IsCa, KeyPair};
-use rustls::ServerConfig;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, PrivatePkcs8KeyDer};
 use rustls::server::WebPkiClientVerifier;
+use rustls::{HandshakeKind, ServerConfig};
 use tempfile::TempDir;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
@@ -95,6 +95,8 @@ pub(super) struct Server {
     pub(super) pki: Pki,
     /// The client certificate of each handshake.
     pub(super) clients: Arc<Mutex<Vec<Option<Vec<u8>>>>>,
+    /// Of each handshake, whether it took up an earlier session.
+    pub(super) resumed: Arc<Mutex<Vec<bool>>>,
     /// Method, path and the headers of each request, in the order of their arrival.
     pub(super) seen: Arc<Mutex<Vec<Request<()>>>>,
     pub(super) directory: TempDir,
@@ -121,14 +123,17 @@ impl Server {
         let acceptor = pki.acceptor(names, alpn);
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
-        let clients: Arc<Mutex<Vec<_>>> = Arc::default();
-        let log = clients.clone();
+        let (clients, resumed) = (Arc::<Mutex<Vec<_>>>::default(), Arc::<Mutex<Vec<_>>>::default());
+        let (log, resumptions) = (clients.clone(), resumed.clone());
         let on_stream = Arc::new(on_stream);
         tokio::spawn(async move {
             while let Ok((tcp, _)) = listener.accept().await {
                 let (acceptor, log, on_stream) = (acceptor.clone(), log.clone(), on_stream.clone());
+                let resumptions = resumptions.clone();
                 tokio::spawn(async move {
                     let Ok(tls) = acceptor.accept(tcp).await else { return };
+                    let kind = tls.get_ref().1.handshake_kind();
+                    resumptions.lock().unwrap().push(kind == Some(HandshakeKind::Resumed));
                     let chain = tls.get_ref().1.peer_certificates();
                     let number = {
                         let mut log = log.lock().unwrap();
@@ -139,7 +144,7 @@ impl Server {
                 });
             }
         });
-        Self { address, pki, clients, seen: Arc::default(), directory: TempDir::new().unwrap() }
+        Self { address, pki, clients, resumed, seen: Arc::default(), directory: TempDir::new().unwrap() }
     }
 
     /// A kubeconfig for this server whose user has these fields.

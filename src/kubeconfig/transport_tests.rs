@@ -319,18 +319,6 @@ async fn r39_pings_find_a_dead_connection_and_the_next_request_opens_another() {
 }
 
 #[tokio::test]
-async fn r39_compressed_answers_are_asked_for_unless_disabled() {
-    let server = Server::start(BOTH, json("{}")).await;
-    let kubeconfig = server.kubeconfig(TOKEN).to_str().map(str::to_owned);
-    for disable_compression in [false, true] {
-        let flags = ConnectionFlags { kubeconfig: kubeconfig.clone(), disable_compression, ..Default::default() };
-        let connection = connect(&flags, &Environment::of(&[])).await.unwrap();
-        get(&connection, "/version").await.unwrap();
-    }
-    assert_eq!(server.header("accept-encoding"), [Some("gzip".to_owned()), None]);
-}
-
-#[tokio::test]
 async fn r39_impersonation_and_client_certificate_reach_the_server() {
     let server = Server::start(BOTH, json("{}")).await;
     let (certificate, key) = server.pki.issue(&["client.test"]);
