@@ -2,7 +2,8 @@
 //! deleted or listed, and nothing else is touched.
 //!
 //! The points are made from the requests of a clean run, and of one whose agent fails: each of them meets each disturbance
-//! once. A spread sample runs with the other tests. The whole runs with
+//! once. A spread sample runs with the other tests, and some of that over HTTP/1.1 as well. The whole, over HTTP/2, and
+//! all of the sample over HTTP/1.1 run with
 //!
 //! ```sh
 //! KUBECTL_AICR_MATRIX=whole cargo test --test it matrix -- --nocapture
@@ -32,13 +33,16 @@ const AT_ONCE: usize = 6;
 /// Points of the sample that begin at a write, and at anything else.
 const SAMPLE: (usize, usize) = (60, 30);
 
+/// One in so many points of the sample is tried over HTTP/1.1 as well; no factor of the sample's own steps.
+const OVER_HTTP1: usize = 7;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_goes_wrong_at_any_request_everything_is_deleted_or_listed_and_nothing_else_touched() {
     let (all, begun) = (points().await, Instant::now());
     let due: Vec<Point> = match std::env::var("KUBECTL_AICR_MATRIX").as_deref() {
-        Ok("whole") => all.clone(),
+        Ok("whole") => [all.clone(), over_http1(sample(&all))].concat(),
         Ok(text) => all.iter().filter(|point| point.to_string().contains(text)).cloned().collect(),
-        Err(_) => sample(&all),
+        Err(_) => [sample(&all), over_http1(sample(&all).into_iter().step_by(OVER_HTTP1))].concat(),
     };
     println!("{} of {} points", due.len(), all.len());
 
@@ -78,6 +82,10 @@ fn sample(all: &[Point]) -> Vec<Point> {
         (0..count.min(points.len())).map(|index| points[index * step % points.len()].clone()).collect()
     };
     [spread(&writes, SAMPLE.0), spread(&others, SAMPLE.1)].concat()
+}
+
+fn over_http1(points: impl IntoIterator<Item = Point>) -> Vec<Point> {
+    points.into_iter().map(Point::over_http1).collect()
 }
 
 fn said(panic: &Box<dyn std::any::Any + Send>) -> String {

@@ -11,6 +11,14 @@ pub(super) struct Point {
     pub(super) course: Course,
     pub(super) request: Request,
     pub(super) disturbance: Disturbance,
+    /// The proxy offers HTTP/1.1 alone, so that requests have connections of their own.
+    pub(super) http1: bool,
+}
+
+impl Point {
+    pub(super) fn over_http1(self) -> Self {
+        Self { http1: true, ..self }
+    }
 }
 
 /// Each request with each disturbance that may befall it. A failing run goes as a clean one does until its Job is there.
@@ -21,13 +29,14 @@ pub(super) async fn points() -> Vec<Point> {
     let of_request = |(course, request): (Course, Request)| {
         let late = request.may_come_late().then_some(Disturbance::OF_WRITES).into_iter().flatten();
         let all = Disturbance::ANYWHERE.into_iter().chain(late);
-        all.map(move |disturbance| Point { course, request: request.clone(), disturbance })
+        all.map(move |disturbance| Point { course, request: request.clone(), disturbance, http1: false })
     };
     requests.flat_map(of_request).collect()
 }
 
 impl fmt::Display for Point {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} of {}: {}", self.request, self.course.script, self.disturbance)
+        let over = if self.http1 { " over HTTP/1.1" } else { "" };
+        write!(f, "{} of {}: {}{over}", self.request, self.course.script, self.disturbance)
     }
 }

@@ -51,7 +51,8 @@ impl Trial {
     /// Tries one point. What does not hold is the error.
     pub(super) async fn run(point: &Point) -> Result<Ending, String> {
         let bed = Bed::shared().await;
-        let proxy = Proxy::before(bed).start().await;
+        let proxy = Proxy::before(bed);
+        let proxy = if point.http1 { proxy.http1_only() } else { proxy }.start().await;
         let scene = Scene::behind("matrix", &proxy).await;
         let trial = Self { bystanders: Bystanders::of(&scene).await, scene, proxy };
         let rule = trial.proxy.on(point.request.when(&trial.scene.run_id), point.disturbance.action());
