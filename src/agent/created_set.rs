@@ -22,8 +22,7 @@ pub struct Uid(String);
 
 impl Uid {
     /// `None` for an empty UID, which identifies nothing.
-    #[must_use]
-    pub fn new(uid: String) -> Option<Self> {
+    pub(crate) fn new(uid: String) -> Option<Self> {
         (!uid.is_empty()).then_some(Self(uid))
     }
 

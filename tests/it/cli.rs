@@ -163,8 +163,7 @@ async fn on_a_terminal_stdout_may_go_elsewhere() {
     out.code(0).stdout_is("out\n").stderr_is("err\r\n");
 }
 
-/// Under nohup a hang-up is ignored, and that is inherited.
-const SLEEP: &str = "echo go; exec env --default-signal=HUP sleep 100";
+const SLEEP: &str = "echo go; exec sleep 100";
 
 #[tokio::test]
 async fn on_a_terminal_ctrl_c_and_hangup_are_signals() {

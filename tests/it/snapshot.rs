@@ -126,6 +126,17 @@ async fn r42_each_signal_during_the_wait_cleans_up_and_has_its_exit_code() {
 }
 
 #[tokio::test]
+async fn under_nohup_a_hangup_is_ignored_and_other_signals_are_not() {
+    let scene = Scene::new("nohup").await;
+    let running = scene.snapshot("hang").under("nohup").spawn();
+    scene.agent_runs().await;
+    running.signal(Signal::HUP);
+    running.signal(Signal::TERM);
+    running.wait().await.code(143);
+    scene.assert_clean().await;
+}
+
+#[tokio::test]
 async fn r29_ctrl_c_while_a_create_is_on_its_way_leaves_nothing() {
     for (kind, hold) in [("serviceaccounts", before(Fault::Hold)), ("jobs", after(Fault::Hold))] {
         let proxy = Proxy::before(Bed::shared().await).start().await;

@@ -19,6 +19,7 @@ use std::{
 
 use tempfile::TempDir;
 use tokio::process::Command;
+use tokio::signal::unix::{SignalKind, signal};
 
 pub(crate) use outcome::Outcome;
 pub(crate) use running::Running;
@@ -153,6 +154,13 @@ impl Invocation {
         self
     }
 
+    /// Lets another program start this one.
+    pub(crate) fn under(mut self, program: &str) -> Self {
+        let plugin = std::mem::replace(&mut self.program, program.to_owned());
+        self.args.insert(0, plugin.into());
+        self
+    }
+
     pub(crate) fn env(mut self, key: &str, value: impl AsRef<OsStr>) -> Self {
         self.env.push((key.into(), value.as_ref().to_owned()));
         self
@@ -222,6 +230,8 @@ impl Invocation {
     /// Starts it. It is killed if the test forgets it.
     pub(crate) fn spawn(self) -> Running {
         let _alone = spawning();
+        // What this process ignores its children ignore too, as a hangup under nohup; what it handles they do not.
+        let _handled = signal(SignalKind::hangup()).unwrap();
         let mut command = Command::new(&self.program);
         command.args(&self.args).env_clear().envs(self.env.iter().cloned());
         command.current_dir(&self.cwd).kill_on_drop(true);
