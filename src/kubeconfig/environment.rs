@@ -83,11 +83,12 @@ impl Environment {
         existing.or_else(|| files.into_iter().next()).into_iter().collect()
     }
 
-    /// The home directory; on Windows the three places where one may be, in kubectl's order.
+    /// The home directory, or, as for kubectl, the working directory where there is none; on Windows the three places
+    /// where one may be, in kubectl's order.
     fn homes(&self) -> Vec<PathBuf> {
         let home = self.os("HOME").map(PathBuf::from);
         if !cfg!(windows) {
-            return home.into_iter().collect();
+            return vec![home.unwrap_or_default()];
         }
         let drive = self.os("HOMEDRIVE").zip(self.os("HOMEPATH")).map(|(drive, path)| {
             let mut whole = drive.to_owned();

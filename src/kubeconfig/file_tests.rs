@@ -98,7 +98,7 @@ fn r39_kubeconfig_lists_files_and_home_has_one() {
     let home = OsString::from("/home/me");
     assert_eq!(files(&[("KUBECONFIG", &list), ("HOME", &home)]), [PathBuf::from("/a/config"), "/b/config".into()]);
     assert_eq!(files(&[("KUBECONFIG", &OsString::new()), ("HOME", &home)]), [PathBuf::from("/home/me/.kube/config")]);
-    assert!(files(&[]).is_empty());
+    assert_eq!(files(&[]), [PathBuf::from(".kube/config")], "as for kubectl");
 }
 
 #[test]

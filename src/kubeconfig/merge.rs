@@ -280,7 +280,7 @@ pub(super) fn no_server(file: &Kubeconfig, context: Option<&str>, cluster: &str)
     }
     if file.read.is_empty() {
         let looked = match file.missing.as_slice() {
-            [] => "neither KUBECONFIG nor HOME is set".to_owned(),
+            [] => "KUBECONFIG names no file".to_owned(),
             missing => format!("there is no {}", list(missing)),
         };
         return Error::NoConfiguration { looked };

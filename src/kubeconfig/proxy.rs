@@ -45,14 +45,14 @@ impl Proxy {
             return Self::parse(url).map(Some).ok_or_else(invalid);
         }
         let (scheme, variables) = match server.scheme_str() {
-            Some("https") => ("https", ["https_proxy", "HTTPS_PROXY"]),
-            _ => ("http", ["http_proxy", "HTTP_PROXY"]),
+            Some("https") => ("https", ["HTTPS_PROXY", "https_proxy"]),
+            _ => ("http", ["HTTP_PROXY", "http_proxy"]),
         };
         let set = variables.into_iter().find_map(|name| Some((name, env.text(name)?)));
         let Some((variable, url)) = set else { return Ok(None) };
         let host = server.host().unwrap_or_default();
         let port = server.port_u16().unwrap_or(if scheme == "https" { 443 } else { 80 });
-        let exceptions = env.text("no_proxy").or_else(|| env.text("NO_PROXY")).unwrap_or_default();
+        let exceptions = env.text("NO_PROXY").or_else(|| env.text("no_proxy")).unwrap_or_default();
         if is_exempt(host, port, exceptions) {
             return Ok(None);
         }
@@ -213,14 +213,15 @@ mod tests {
             some("http://mine:80/"),
             "the cluster's proxy holds for loopback too"
         );
-        let lower = [("HTTPS_PROXY", "http://upper:1"), ("https_proxy", "http://lower:2")];
-        assert_eq!(chosen(None, https, &lower), some("http://lower:2/"));
+        let upper = [("HTTPS_PROXY", "http://upper:1"), ("https_proxy", "http://lower:2")];
+        assert_eq!(chosen(None, https, &upper), some("http://upper:1/"), "the upper-case variable wins");
+        assert_eq!(chosen(None, https, &upper[1..]), some("http://lower:2/"));
         assert_eq!(chosen(None, https, &[("HTTPS_PROXY", "proxy.corp:3128")]), some("http://proxy.corp:3128/"));
         assert_eq!(chosen(None, https, &[("HTTPS_PROXY", "https://proxy.corp")]), some("https://proxy.corp:443/"));
         let exempt = [("HTTPS_PROXY", "http://p:1"), ("NO_PROXY", ".example.com")];
         assert_eq!(chosen(None, https, &exempt), None);
-        let no_lower = [("HTTPS_PROXY", "http://p:1"), ("NO_PROXY", ".example.com"), ("no_proxy", "x")];
-        assert_eq!(chosen(None, https, &no_lower), some("http://p:1/"), "the lower-case variable wins");
+        let other = [("HTTPS_PROXY", "http://p:1"), ("NO_PROXY", "x"), ("no_proxy", ".example.com")];
+        assert_eq!(chosen(None, https, &other), some("http://p:1/"), "the upper-case variable wins");
     }
 
     #[test]

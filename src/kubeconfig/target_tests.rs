@@ -357,7 +357,9 @@ fn r39_without_any_configuration_the_error_says_what_was_looked_for() {
     };
     let list = std::env::join_paths(["/nonexistent/a", "/nonexistent/b"]).unwrap();
     let error = outside(&[]);
-    assert!(error.contains("KUBECONFIG") && error.contains("HOME"), "{error}");
+    assert!(error.contains("there is no .kube/config"), "{error}");
+    let error = outside(&[("KUBECONFIG", ":")]);
+    assert!(error.contains("KUBECONFIG names no file"), "{error}");
     let error = outside(&[("HOME", "/nonexistent")]);
     assert!(error.contains("/nonexistent/.kube/config") && error.contains("--kubeconfig"), "{error}");
     let error = outside(&[("KUBECONFIG", list.to_str().unwrap())]);
