@@ -22,7 +22,7 @@ pub mod exit {
     pub const NOT_PERMITTED: u8 = 4;
     /// Timed out.
     pub const TIMED_OUT: u8 = 5;
-    /// Cluster unreachable, TLS failures included.
+    /// Cluster or identity provider unreachable, TLS failures included.
     pub const UNREACHABLE: u8 = 6;
     /// A bug of this program.
     pub const INTERNAL: u8 = 8;
@@ -327,6 +327,7 @@ impl Error {
     pub fn exit_code(&self) -> u8 {
         match self {
             Self::Connection(error) if error.is_unauthenticated() => exit::NOT_PERMITTED,
+            Self::Connection(error) if error.is_unreachable() => exit::UNREACHABLE,
             Self::Invalid(_) | Self::Connection(_) | Self::Declined(_) => exit::INVALID,
             Self::NotFound(_) => exit::NOT_FOUND,
             Self::Preflight(report) => report.exit_code(),

@@ -137,7 +137,7 @@ const EXIT_CODES: [(u8, &str); 12] = [
     (exit::NOT_FOUND, "something named does not exist"),
     (exit::NOT_PERMITTED, "not permitted or not authenticated; also `orphans` that showed only a part"),
     (exit::TIMED_OUT, "timed out"),
-    (exit::UNREACHABLE, "cluster unreachable, TLS failures included"),
+    (exit::UNREACHABLE, "cluster or identity provider unreachable, TLS failures included"),
     (exit::INTERNAL, "internal error: please report it"),
     (exit::JOB_FAILED, "the agent's Job failed"),
     (exit::LEFT_BEHIND, "the document was delivered but objects were left; also `cleanup` that left some"),

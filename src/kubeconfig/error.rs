@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 /// A connection could not be set up from flags, kubeconfig and environment. All of these are invalid input (exit 2) except
-/// [`Error::Plugin`] and [`Error::Oidc`].
+/// [`Error::Plugin`], [`Error::Oidc`] and [`Error::ProviderAway`].
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
@@ -133,6 +133,15 @@ pub enum Error {
         problem: String,
     },
 
+    /// An identity provider did not answer: as with a cluster that does not, waiting may help (exit 6).
+    #[error("{entry}: the auth-provider oidc failed: {problem}; check the network and idp-issuer-url")]
+    ProviderAway {
+        /// The user entry that names the provider.
+        entry: String,
+        /// What happened.
+        problem: String,
+    },
+
     /// The TLS side of a connection could not be set up.
     #[error("cannot set up TLS: {0}")]
     Tls(#[source] Box<kube::Error>),
@@ -152,5 +161,10 @@ impl Error {
     /// Whether the caller could not log in, rather than having given wrong input.
     pub(crate) fn is_unauthenticated(&self) -> bool {
         matches!(self, Self::Plugin { .. } | Self::Oidc { .. })
+    }
+
+    /// Whether somebody who is needed to log in did not answer.
+    pub(crate) fn is_unreachable(&self) -> bool {
+        matches!(self, Self::ProviderAway { .. })
     }
 }

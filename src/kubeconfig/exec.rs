@@ -195,10 +195,13 @@ impl ExecPlugin {
         })?;
         let expected = &self.plugin.exec.api_version;
         if credential.kind != "ExecCredential" || credential.api_version != *expected {
-            return Err(self.failed(format_args!(
-                "it printed {} of {}, not an ExecCredential of {expected}",
-                credential.kind, credential.api_version
-            )));
+            let (kind, version) = (credential.kind.as_str(), credential.api_version.as_str());
+            return Err(match (kind, version) {
+                ("", "") => self.failed("what it printed is no ExecCredential: it has neither kind nor apiVersion"),
+                _ => self.failed(format_args!(
+                    "it printed the kind {kind:?} of apiVersion {version:?}, not an ExecCredential of {expected}"
+                )),
+            });
         }
         let status = credential.status.ok_or_else(|| self.failed("it printed no status"))?;
         let filled = |secret: Option<Secret>| secret.filter(|secret| !secret.expose().is_empty());

@@ -148,6 +148,8 @@ async fn r39_what_a_plugin_prints_is_checked_and_never_quoted() {
     let other = print("{\"token\": \"planted\"}").replace(API, "client.authentication.k8s.io/v1beta1");
     for (script, part) in [
         ("echo planted: [", "no ExecCredential"),
+        ("echo planted", "no ExecCredential"),
+        ("echo 'token: planted'", "it has neither kind nor apiVersion"),
         (other.as_str(), "v1beta1"),
         (&print("null"), "no status"),
         (&print("{}"), "neither"),

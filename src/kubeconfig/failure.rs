@@ -21,7 +21,8 @@ pub(crate) struct Diagnosis {
 /// What a failure means for the run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {
-    /// No connection, TLS failures included; or it broke before the answer was complete; or what answers is no API server.
+    /// No connection to the server or to who vouches for the caller, TLS failures included; or it broke before the answer
+    /// was complete; or what answers is no API server.
     Unreachable,
     /// The server does not know who the caller is (401), or a plugin gave no credentials.
     Unauthenticated,
@@ -37,7 +38,8 @@ pub(crate) fn classify(error: &kube::Error) -> Diagnosis {
         kube::Error::Api(status) => refusal(status),
         kube::Error::Service(cause) => {
             if let Some(error) = find::<Error>(&**cause) {
-                return diagnosis(Kind::Unauthenticated, error.to_string(), None);
+                let kind = if error.is_unreachable() { Kind::Unreachable } else { Kind::Unauthenticated };
+                return diagnosis(kind, error.to_string(), None);
             }
             if let Some(error) = find::<ConnectError>(&**cause) {
                 return unreachable(error);

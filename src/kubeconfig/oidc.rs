@@ -108,7 +108,7 @@ impl Oidc {
         };
         if !valid {
             let renewing = tokio::time::timeout(LIMIT, self.renew(tokens.refresh.as_ref()));
-            let late = |_| self.failed(format_args!("the identity provider gave no answer within {LIMIT:?}"));
+            let late = |_| self.away(format_args!("the identity provider gave no answer within {LIMIT:?}"));
             let renewed = renewing.await.map_err(late)??;
             tokens.id = renewed.id_token;
             tokens.refresh = renewed.refresh_token.or(tokens.refresh.take());
@@ -119,6 +119,10 @@ impl Oidc {
 
     fn failed(&self, problem: impl std::fmt::Display) -> Error {
         Error::Oidc { entry: self.provider.entry.clone(), problem: problem.to_string() }
+    }
+
+    fn away(&self, problem: impl std::fmt::Display) -> Error {
+        Error::ProviderAway { entry: self.provider.entry.clone(), problem: problem.to_string() }
     }
 
     /// When a token ends, as it says itself.
@@ -164,11 +168,13 @@ impl Oidc {
     async fn fetch<T: DeserializeOwned>(&self, request: http::request::Builder, body: String) -> Result<T, Error> {
         let request = request.body(Full::from(body)).map_err(|error| self.failed(error))?;
         let what = request.uri().to_string();
-        let broken =
-            |error: &(dyn std::error::Error + 'static)| self.failed(format_args!("{what}: {}", text_of(error)));
+        let broken = |error: &(dyn std::error::Error + 'static)| self.away(format_args!("{what}: {}", text_of(error)));
         let answer = self.client.request(request).await.map_err(|error| broken(&error))?;
         let status = answer.status();
         let body = answer.into_body().collect().await.map_err(|error| broken(&error))?.to_bytes();
+        if status.is_server_error() {
+            return Err(self.away(format_args!("{what} answered {status}")));
+        }
         if !status.is_success() {
             let error =
                 serde_json::from_slice::<Refusal>(&body).map(|it| format!(": {}", it.error)).unwrap_or_default();

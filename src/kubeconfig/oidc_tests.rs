@@ -102,6 +102,31 @@ async fn r39_an_expired_id_token_is_renewed_once_for_all_requests() {
 }
 
 #[tokio::test]
+async fn r42_a_provider_that_is_away_is_unreachable_and_one_that_refuses_is_not() {
+    let unavailable: Handler = Arc::new(|_| {
+        let mut answer = Response::new(Full::from("planted"));
+        *answer.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
+        async { answer }.boxed()
+    });
+    let server = Server::start(&["h2", "http/1.1"], unavailable).await;
+    let user = |issuer: &str| {
+        format!(
+            "{{auth-provider: {{name: oidc, config: {{idp-issuer-url: '{issuer}', client-id: me, refresh-token: r,
+                  idp-certificate-authority: '{}'}}}}}}",
+            server.directory.path().join("ca.crt").display()
+        )
+    };
+    for (issuer, part) in [("https://127.0.0.1:1", "refused"), (&format!("https://{}", server.address), "503")] {
+        let error = server.refused(&user(issuer)).await;
+        assert!(error.is_unreachable() && !error.is_unauthenticated(), "{error}");
+        assert!(error.to_string().contains(part) && !error.to_string().contains("planted"), "{error}");
+    }
+    let refuses = Idp::start("{}").await;
+    let error = refuses.server.refused(&refuses.user("refresh-token: r")).await;
+    assert!(error.is_unauthenticated() && !error.is_unreachable(), "{error}");
+}
+
+#[tokio::test]
 async fn r39_what_oidc_cannot_do_is_said_by_name_without_tokens() {
     let idp = Idp::start("{\"planted\": 1}").await;
     let old = format!("id-token: {}", jwt(LONG_AGO, "old"));

@@ -213,7 +213,7 @@ async fn r43_no_credential_of_any_kind_is_said_when_a_connection_fails() {
             2,
         ),
         ("a token of a plugin that nobody knows", file(server, ca, none, &good), 4),
-        ("a provider that is away", file(server, ca, none, &oidc), 4),
+        ("a provider that is away", file(server, ca, none, &oidc), 6),
     ];
     for (what, kubeconfig, code) in from_cases {
         check(&home, what, &kubeconfig, &[], code).await;
