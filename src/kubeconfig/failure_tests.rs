@@ -1,13 +1,16 @@
 //! Failures as people see them.
 
+use std::sync::Arc;
+
 use futures::FutureExt as _;
-use http::Request;
+use http::{Request, Response};
+use http_body_util::Full;
 use kube::core::Status;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
 use super::failure::{Diagnosis, Kind, classify, refusal};
-use super::test_server::{Server, get, json};
+use super::test_server::{Handler, Server, get, json};
 use super::{ConnectionFlags, Environment, connect};
 
 const BOTH: &[&str] = &["h2", "http/1.1"];
@@ -107,6 +110,20 @@ async fn r42_a_connection_that_breaks_is_told_from_one_that_never_was() {
     let diagnosis = classify(&connection.client.request::<serde_json::Value>(request).await.unwrap_err());
     assert_eq!(diagnosis.kind, Kind::Unreachable);
     assert!(diagnosis.cause.contains(&format!("the connection to https://{} broke", server.address)), "{diagnosis:?}");
+}
+
+#[tokio::test]
+async fn r42_what_a_gateway_refuses_in_words_of_its_own_counts_by_its_http_status() {
+    for (code, kind) in [(401, Kind::Unauthenticated), (403, Kind::Forbidden), (502, Kind::Refused)] {
+        let handler: Handler = Arc::new(move |_| {
+            let answer = Response::builder().status(code).body(Full::from("{}")).unwrap();
+            async { answer }.boxed()
+        });
+        let server = Server::start(BOTH, handler).await;
+        let diagnosis = of_kubeconfig(&server).await;
+        assert_eq!(diagnosis.kind, kind, "{diagnosis:?}");
+        assert!(diagnosis.cause.contains(&format!("answered {code}")), "{diagnosis:?}");
+    }
 }
 
 #[test]

@@ -29,6 +29,7 @@ mod proxy;
 mod proxy_tests;
 mod route;
 mod secret;
+mod stranger;
 mod stream;
 mod target;
 #[cfg(test)]
@@ -141,6 +142,7 @@ pub async fn connect(flags: &ConnectionFlags, env: &Environment) -> Result<Conne
 
     let service = ServiceBuilder::new()
         .layer(config.base_uri_layer())
+        .and_then(stranger::as_status)
         .layer(DecompressionLayer::new().gzip(target.compression))
         .layer(headers)
         .layer(credentials)
