@@ -9,6 +9,7 @@ mod bed;
 mod cleanup;
 mod cli;
 mod completion;
+mod connection;
 mod contract;
 mod diagnosis;
 mod dry_run;

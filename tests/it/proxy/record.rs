@@ -8,7 +8,7 @@ use http::{Request, Version};
 use super::rig::{Http, Server, over_both, over_both_with};
 use crate::support::{
     pki::Authority,
-    proxy::{Fate, Proxy, get, post, waves},
+    proxy::{Clients, Fate, Proxy, get, post, waves},
 };
 
 #[tokio::test]
@@ -166,7 +166,7 @@ async fn the_proxy_can_be_a_user_with_a_client_certificate() {
     let authority = Authority::new();
     let user = authority.client("admin", None);
     over_both(async |rig| {
-        let server = Server::for_clients_of(Some(authority.pem())).await;
+        let server = Server::for_clients(Clients::Of(authority.pem())).await;
         let to = || Proxy::to(&server.url, &server.ca_pem);
         let rig = rig.through(to().start().await);
         rig.get("/x").await.err().unwrap();

@@ -23,7 +23,7 @@ use tokio_rustls::TlsAcceptor;
 
 use crate::support::{
     pki::Authority,
-    proxy::{Builder, Fate, Proxy, client_tls, server_tls},
+    proxy::{Builder, Clients, Fate, Proxy, client_tls, server_tls},
     wait::until,
 };
 
@@ -52,13 +52,13 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) async fn start() -> Self {
-        Self::for_clients_of(None).await
+        Self::for_clients(Clients::Any).await
     }
 
-    /// A server that wants client certificates of this authority.
-    pub(crate) async fn for_clients_of(client_ca: Option<&str>) -> Self {
+    /// A server for these clients.
+    pub(crate) async fn for_clients(clients: Clients<'_>) -> Self {
         let authority = Authority::new();
-        let tls = server_tls(&authority.server("server"), &["h2"], client_ca);
+        let tls = server_tls(&authority.server("server"), &["h2"], clients);
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let server = Self {
             url: format!("https://{}", listener.local_addr().unwrap()),

@@ -42,7 +42,7 @@ pub(crate) use action::{Action, End, Fault, Limit, after, answer, before, commit
 pub(crate) use log::{Entry, Fate, waves};
 pub(crate) use rule::{Rule, When, any, delete, get, patch, post, request};
 pub(crate) use status::Status;
-pub(crate) use tls::{client_tls, server_tls};
+pub(crate) use tls::{Clients, client_tls, server_tls};
 
 use self::log::Log;
 use self::serve::Core;
@@ -103,7 +103,7 @@ impl Builder {
         let tls = client_tls(&self.upstream_ca_pem, self.identity.as_ref());
         let core = Arc::new(Core::new(Upstream::new(&self.upstream, tls), self.rtt));
         let authority = Authority::new();
-        let tls = server_tls(&authority.server("fault proxy"), self.protocols, None);
+        let tls = server_tls(&authority.server("fault proxy"), self.protocols, Clients::Any);
         let acceptor = TlsAcceptor::from(Arc::new(tls));
         let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
         let url = format!("https://{}", listener.local_addr().unwrap());

@@ -10,12 +10,24 @@ use rustls::{
 
 use crate::support::pki::Identity;
 
-/// A server's side, offering `protocols` by ALPN, for clients with a certificate
-/// of `client_ca`, if one is given.
-pub(crate) fn server_tls(identity: &Identity, protocols: &[&str], client_ca: Option<&str>) -> ServerConfig {
-    let clients = match client_ca {
-        None => Arc::new(NoClientAuth),
-        Some(pem) => WebPkiClientVerifier::builder(Arc::new(roots(pem))).build().unwrap(),
+/// Who may connect to a server.
+#[derive(Clone, Copy)]
+pub(crate) enum Clients<'a> {
+    /// Anybody; nobody is asked for a certificate.
+    Any,
+    /// Anybody, with a certificate of this authority or with none.
+    AnyOrOf(&'a str),
+    /// Who has a certificate of this authority.
+    Of(&'a str),
+}
+
+/// A server's side, offering `protocols` by ALPN.
+pub(crate) fn server_tls(identity: &Identity, protocols: &[&str], clients: Clients) -> ServerConfig {
+    let verifier = |pem| WebPkiClientVerifier::builder(Arc::new(roots(pem)));
+    let clients = match clients {
+        Clients::Any => Arc::new(NoClientAuth),
+        Clients::AnyOrOf(pem) => verifier(pem).allow_unauthenticated().build().unwrap(),
+        Clients::Of(pem) => verifier(pem).build().unwrap(),
     };
     let mut config = ServerConfig::builder()
         .with_client_cert_verifier(clients)
