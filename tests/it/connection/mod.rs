@@ -15,7 +15,7 @@ use self::situations::{CHOICES, Situation};
 use self::ways::WAYS;
 
 /// How many situations are tried at a time: where nobody answers, the plugin asks again for some seconds.
-const AT_ONCE: usize = 6;
+const AT_ONCE: usize = 4;
 
 /// What differs between kubectl, the plugin, and what is expected of both.
 async fn compare(situation: &Situation) -> Option<String> {
