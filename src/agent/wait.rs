@@ -28,6 +28,9 @@ const LOOK_AGAIN: Duration = Duration::from_secs(30);
 /// How far one watch may be behind another.
 const OUT_OF_STEP: Duration = Duration::from_secs(1);
 
+/// How often the pods are looked for when the Job has ended and their watch is behind.
+const CATCH_UPS: usize = 3;
+
 /// Failures in a row after which a broken watch is worth telling.
 const WORTH_TELLING: usize = 3;
 
@@ -257,18 +260,22 @@ impl Wait {
     /// The watches are not in step, and the pods' one may be broken: a Job's end may be seen before that of its pod,
     /// which says why, and whose log is to be shown.
     async fn catch_up(&mut self) {
-        let until = Instant::now() + OUT_OF_STEP;
-        while !self.observed.is_job_due() {
-            match timeout_at(until, self.watches.next()).await {
-                // The Job has ended: whether it still stands does not matter.
-                Ok(seen) => drop(self.take(seen)),
-                Err(_) => break,
+        for _ in 0..CATCH_UPS {
+            let until = Instant::now() + OUT_OF_STEP;
+            while !self.observed.is_job_due() {
+                match timeout_at(until, self.watches.next()).await {
+                    // The Job has ended: whether it still stands does not matter.
+                    Ok(seen) => drop(self.take(seen)),
+                    Err(_) => break,
+                }
             }
-        }
-        if !self.observed.is_job_due()
-            && let Ok(Ok(pods)) = timeout(OUT_OF_STEP, self.watches.list_pods()).await
-        {
-            self.take_pod(Change::Listed(pods));
+            if self.observed.is_job_due() {
+                return;
+            }
+            if let Ok(Ok(pods)) = timeout(OUT_OF_STEP, self.watches.list_pods()).await {
+                self.take_pod(Change::Listed(pods));
+                return;
+            }
         }
     }
 

@@ -222,7 +222,7 @@ async fn holds(point: &Point, proxy: &Proxy) {
         point.target.recur(proxy);
     }
     let script = format!("drip-{LINES}-300ms");
-    let run = scene.snapshot(&script).args(["--request-timeout", "2s", "--timeout", "90s"]);
+    let run = scene.snapshot(&script).args(["--request-timeout", "5s", "--timeout", "90s"]);
     let running = run.deadline(Duration::from_secs(110)).spawn();
     let lift = async {
         if point.which == Which::WhileTheJobRuns {

@@ -14,6 +14,7 @@ use crate::support::{
     kubeconfig::{Credential, User},
     proxy::{End, Fault, Limit, Outage, Proxy, Status, answer, before, cut, get},
     scene::Scene,
+    wait::until,
 };
 
 /// Ends a run well and looks at what it showed.
@@ -98,6 +99,25 @@ async fn r20_where_no_watch_gets_through_lists_show_the_jobs_end() {
     proxy.on(get("/apis/batch/v1/namespaces/*/jobs/*").first(3), before(Fault::Hang));
     let running = scene.snapshot("drip-4-500ms").args(["--request-timeout", "5s"]).spawn();
     succeeds(running, &scene, 4).await;
+}
+
+#[tokio::test]
+async fn r23_pods_that_cannot_be_listed_when_the_job_ends_are_asked_for_again() {
+    let proxy = Proxy::before(Bed::shared().await).start().await;
+    let scene = Scene::behind("catch-up", &proxy).await;
+    let refused = proxy.on(list(PODS), answer(Status::unavailable()));
+    let running = scene.snapshot("drip-2-300ms").spawn();
+    let lift = async {
+        job_completes(&scene).await;
+        let before = refused.hits();
+        until("the pods to be asked for", async || (refused.hits() > before).then_some(())).await;
+        refused.lift();
+        std::future::pending::<()>().await;
+    };
+    tokio::select! {
+        () = succeeds(running, &scene, 2) => {}
+        () = lift => unreachable!("it only lifts"),
+    }
 }
 
 #[tokio::test]
