@@ -4,6 +4,10 @@ use std::{fs, path::Path};
 
 use k8s_openapi::ByteString;
 use serde_json::{Value, json};
+use tokio::{
+    io::{AsyncReadExt as _, AsyncWriteExt as _},
+    net::TcpListener,
+};
 
 use crate::support::{
     bed::Bed,
@@ -160,8 +164,7 @@ fn file(server: &str, ca: &str, cluster: &Value, user: &Value) -> String {
 
 /// A plugin that prints this, and a kubeconfig user that runs it.
 fn plugin(home: &Home, script: &str) -> Value {
-    let path = home.write("plugin", &format!("#!/bin/sh\n{script}\n"));
-    fs::set_permissions(&path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let path = home.write_program("plugin", &format!("#!/bin/sh\n{script}\n"));
     json!({ "exec": {
         "apiVersion": "client.authentication.k8s.io/v1", "interactiveMode": "Never", "command": path,
         "env": [{ "name": "SECRET", "value": PLANTED }],
@@ -186,6 +189,7 @@ async fn r43_no_credential_of_any_kind_is_said_when_a_connection_fails() {
     let token = json!({ "token": PLANTED });
     let home = Home::new();
     home.write("token", &format!("{PLANTED}\u{1}"));
+    home.write("known", PLANTED);
     let with_proxy = json!({ "proxy-url": format!("http://me:{PLANTED}@127.0.0.1:1") });
     let keyed = bed.user_with_certificate("keyless", None);
     let Credential::Certificate(identity) = keyed.credential else { panic!("a certificate") };
@@ -204,6 +208,7 @@ async fn r43_no_credential_of_any_kind_is_said_when_a_connection_fails() {
         ),
         ("a token that is no header", file(server, ca, none, &json!({ "token": format!("{PLANTED}\u{1}") })), 2),
         ("a token that is a list", file(server, ca, none, &json!({ "token": [PLANTED] })), 2),
+        ("a token file that nobody knows", file(server, ca, none, &json!({ "tokenFile": "../known" })), 4),
         ("a token file that is no header", file(server, ca, none, &json!({ "tokenFile": "../token" })), 2),
         ("a key that is none", file(server, ca, none, &half), 2),
         ("a proxy that is away", file(server, ca, &with_proxy, &token), 6),
@@ -240,6 +245,103 @@ async fn r43_no_credential_of_any_kind_is_said_when_a_connection_fails() {
         ("--token for a server that is away", vec!["--token", PLANTED, "--server", nobody], 6),
     ] {
         check(&home, what, &plain, &flags, code).await;
+    }
+}
+
+/// A server that answers whoever connects with this.
+async fn answering(response: impl Into<String>) -> String {
+    let response = response.into();
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap().to_string();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            // Who has heard enough may go.
+            let _ = stream.read(&mut [0; 4096]).await;
+            let _ = stream.write_all(response.as_bytes()).await;
+        }
+    });
+    address
+}
+
+fn response(status: &str, body: &str) -> String {
+    format!("HTTP/1.1 {status}\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}", body.len())
+}
+
+#[tokio::test]
+async fn r43_no_login_of_a_proxy_or_in_an_address_is_said() {
+    let home = Home::new();
+    let refusing = answering(response("407 Proxy Authentication Required", "{}")).await;
+    let gateway = answering(response("200 OK", "{}")).await;
+    let through = |proxy: &str| json!({ "proxy-url": format!("http://me:{PLANTED}@{proxy}") });
+    let token = json!({ "token": PLANTED });
+    let (https, http) = ("https://api.test", "http://api.test");
+    for (what, kubeconfig, code) in [
+        ("a proxy that refuses a tunnel", file(https, "", &through(&refusing), &token), 6),
+        ("a proxy that refuses a request", file(http, "", &through(&refusing), &token), 1),
+        ("a proxy that answers itself", file(http, "", &through(&gateway), &token), 6),
+        (
+            "a server with a login in its address",
+            file(&format!("https://me:{PLANTED}@api.test"), "", &json!({}), &token),
+            2,
+        ),
+    ] {
+        check(&home, what, &kubeconfig, &[], code).await;
+    }
+    let login = format!("https://me:{PLANTED}@api.test");
+    check(&home, "--server with a login", &file(https, "", &json!({}), &token), &["--server", &login], 2).await;
+
+    let of = |what: &str, address: &str| (what.to_owned(), format!("{what}://me:{PLANTED}@{address}"));
+    for ((what, url), server, code) in [
+        (of("http", &refusing), https, 6),
+        (of("http", &refusing), http, 1),
+        (of("http", "127.0.0.1:1"), https, 6),
+        (of("https", &refusing), https, 6),
+        (of("socks5", &refusing), https, 6),
+        (of("ftp", &refusing), https, 2),
+    ] {
+        home.write(".kube/config", &file(server, "", &json!({}), &token));
+        let run = home.aicr(["orphans", "-v", "9"]).env("HTTPS_PROXY", &url).env("HTTP_PROXY", &url).run().await;
+        assert_secret(&what, &run, &home, &[PLANTED]);
+        assert_eq!(run.status(), Some(code), "{what}:\n{run}");
+        if server == http {
+            run.stderr_has("proxy-authorization: Basic <masked>");
+        }
+    }
+    home.write(".kube/config", "");
+    let run = home.aicr(["orphans", "-v", "9"]).env("KUBERNETES_MASTER", &login).run().await;
+    assert_secret("KUBERNETES_MASTER with a login", run.code(2), &home, &[PLANTED]);
+}
+
+#[tokio::test]
+async fn r43_what_an_identity_provider_gives_is_not_said() {
+    let (bed, home) = (Bed::shared().await, Home::new());
+    let user = |issuer: &str| {
+        json!({ "auth-provider": { "name": "oidc", "config": {
+            "idp-issuer-url": issuer, "client-id": "id", "client-secret": PLANTED, "refresh-token": PLANTED,
+        } } })
+    };
+    let given = |id_token: &str| {
+        json!({ "token_endpoint": "http://TOKENS", "id_token": id_token, "refresh_token": PLANTED }).to_string()
+    };
+    // {"exp":4000000000}
+    let good = format!("x.eyJleHAiOjQwMDAwMDAwMDB9.{PLANTED}");
+    for (what, status, body, code) in [
+        ("a token that nobody knows", "200 OK", given(&good), 4),
+        ("a token that is no header", "200 OK", given(&format!("{PLANTED}\u{1}")), 4),
+        (
+            "a token that is a list",
+            "200 OK",
+            json!({ "token_endpoint": "http://TOKENS", "id_token": [PLANTED] }).to_string(),
+            4,
+        ),
+        ("no JSON", "200 OK", PLANTED.to_owned(), 4),
+        ("a refusal in words", "400 Bad Request", PLANTED.to_owned(), 4),
+        ("trouble", "503 Service Unavailable", PLANTED.to_owned(), 6),
+    ] {
+        let tokens = answering(response(status, &body)).await;
+        let issuer = answering(response("200 OK", &given("").replace("TOKENS", &tokens))).await;
+        let kubeconfig = file(bed.server(), bed.ca_pem(), &json!({}), &user(&format!("http://{issuer}")));
+        check(&home, what, &kubeconfig, &[], code).await;
     }
 }
 

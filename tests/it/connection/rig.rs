@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeSet,
     fmt::Write as _,
-    os::unix::fs::PermissionsExt,
+    path::Path,
     sync::{Arc, LazyLock},
     time::Duration,
 };
@@ -19,7 +19,7 @@ use tokio_rustls::TlsAcceptor;
 
 use super::recorder::Recorder;
 use crate::support::{
-    cli::{Home, Invocation, Outcome},
+    cli::{Home, Outcome},
     pki::{Authority, Identity},
     proxy::{Clients, server_tls},
 };
@@ -49,6 +49,11 @@ static PKI: LazyLock<Pki> = LazyLock::new(|| {
     }
 });
 
+/// The authority of the servers.
+pub(super) fn ca_pem() -> &'static str {
+    &PKI.ca
+}
+
 fn der(pem: &str) -> CertificateDer<'static> {
     CertificateDer::from_pem_slice(pem.as_bytes()).unwrap()
 }
@@ -71,6 +76,7 @@ impl Rig {
         let home = Home::new();
         let expiry = json!({ "exp": 4_000_000_000_u32 }).to_string();
         let words = vec![
+            ("{POD}", "KUBERNETES_SERVICE_HOST=127.0.0.1 KUBERNETES_SERVICE_PORT={A}".to_owned()),
             ("{CA}", STANDARD.encode(&pki.ca)),
             ("{A}", recorder.serve("a", true, &mut tasks).await.to_string()),
             ("{B}", recorder.serve("b", true, &mut tasks).await.to_string()),
@@ -112,8 +118,7 @@ impl Rig {
             "status": { "clientCertificateData": pki.dave.certificate, "clientKeyData": pki.dave.key },
         });
         home.write(".kube/credential.json", &credential.to_string());
-        let plugin = home.write(".kube/plugin", include_str!("plugin.sh"));
-        std::fs::set_permissions(plugin, PermissionsExt::from_mode(0o755)).unwrap();
+        home.write_program(".kube/plugin", include_str!("plugin.sh"));
     }
 
     /// A text with this rig's ports and paths in it.
@@ -122,14 +127,14 @@ impl Rig {
     }
 
     /// What becomes of a program that is told these flags in this environment.
-    pub(super) async fn observe(&self, program: &str, args: &[&str], flags: &str, env: &str) -> Observed {
+    pub(super) async fn observe(&self, program: &Path, args: &[&str], flags: &str, env: &str) -> Observed {
         let flags: Vec<String> = flags.split_whitespace().map(|flag| self.filled(flag)).collect();
-        let mut invocation = self.invocation(program, args).args(flags).stdin("typed\n");
-        for variable in env.split_whitespace() {
+        let mut invocation = self.home.program(program.to_str().unwrap(), args).args(flags).stdin("typed\n");
+        for variable in self.filled(env).split_whitespace() {
             let (name, value) = variable.split_once('=').unwrap();
             invocation = match value {
                 "(unset)" => invocation.without_env(name),
-                value => invocation.env(name, self.filled(value)),
+                value => invocation.env(name, value),
             };
         }
         let outcome = invocation.deadline(Duration::from_mins(2)).run().await;
@@ -144,10 +149,6 @@ impl Rig {
             told: told.lines().map(|line| self.unfilled(&canonical(line))).collect(),
             outcome,
         }
-    }
-
-    fn invocation(&self, program: &str, args: &[&str]) -> Invocation {
-        if program == "kubectl" { self.home.program(program, args) } else { self.home.aicr(args) }
     }
 
     /// The reverse of [`Self::filled`].

@@ -11,6 +11,7 @@ mod running;
 use std::{
     ffi::{OsStr, OsString},
     fs,
+    os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
     sync::{Arc, Mutex, MutexGuard, PoisonError},
@@ -74,6 +75,15 @@ impl Home {
         let path = self.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(&path, text).unwrap();
+        path
+    }
+
+    /// Writes a program below the home directory.
+    pub(crate) fn write_program(&self, name: &str, text: &str) -> PathBuf {
+        // A child that starts meanwhile would hold the open file for a moment, and a busy file cannot be run.
+        let _alone = spawning();
+        let path = self.write(name, text);
+        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
         path
     }
 
