@@ -44,6 +44,19 @@ pub(crate) fn check_destination(flag: &'static str, path: &Path) -> Result<(), I
     check().map_err(|error| Invalid::new(flag, path.display().to_string(), rule(path, &error)))
 }
 
+/// Whether what is written to the one replaces what was written to the other.
+pub(crate) fn are_the_same(one: &Path, other: &Path) -> bool {
+    let file = |path: &Path| match Target::of(path).ok()? {
+        Target::File { path, .. } => {
+            // The folder exists, or it is no target; the file itself may not yet.
+            let folder = std::path::absolute(&path).ok()?.parent()?.canonicalize().ok()?;
+            Some(folder.join(path.file_name()?))
+        }
+        Target::Stdout | Target::Special => None,
+    };
+    file(one).is_some_and(|one| Some(one) == file(other))
+}
+
 /// Writes the document to a file. Until the rename at the end, an existing file is what it was; its permissions stay.
 /// A link is followed; what is no regular file is written into.
 ///

@@ -129,8 +129,10 @@ impl ApiError {
         self.status().is_some_and(kube::core::Status::is_already_exists)
     }
 
+    /// Whether the API server itself says that the object is not there. What stands before it answers 404 as well, to
+    /// anything, and kube's own helper takes that for the same.
     pub(crate) fn is_not_found(&self) -> bool {
-        self.status().is_some_and(|status| status.is_not_found() || status.code == 404)
+        self.status().is_some_and(|status| status.reason == "NotFound")
     }
 
     pub(crate) fn is_forbidden(&self) -> bool {
@@ -352,7 +354,7 @@ impl Error {
     pub fn next_step(&self) -> Option<String> {
         match self {
             Self::RunIdInUse { run_id, .. } => Some(format!(
-                "leave --run-id out for a new run ID, or finish the other run with `kubectl aicr cleanup {run_id}`"
+                "leave --run-id out for a new run ID; if the other run has ended, finish it with `kubectl aicr cleanup {run_id}`"
             )),
             Self::LeftBehind { runs, .. } => Some(format!(
                 "see why with `kubectl aicr orphans -A`, and finish with `kubectl aicr cleanup {}`",

@@ -105,8 +105,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<Option<PartialObjectMeta<DynamicObject>>, ApiError> {
         let api = self.api(object.kind, object.namespace.as_deref());
-        let action = format!("read {object}");
-        self.repeated(&action, deadline, || api.get_metadata_opt(&object.name)).await
+        if_found(self.repeated(&format!("read {object}"), deadline, || api.get_metadata(&object.name)).await)
     }
 
     /// A whole object, `None` if it does not exist. RBAC: `get` on the kind.
@@ -124,11 +123,7 @@ impl Cluster {
                 self.client.request(request).await
             })
             .await;
-        match fetched {
-            Ok(object) => Ok(Some(object)),
-            Err(error) if error.is_not_found() => Ok(None),
-            Err(error) => Err(error),
-        }
+        if_found(fetched)
     }
 
     /// Deletes the object that has this UID, and no other. Repeating it is safe: the UID pins it.
@@ -207,6 +202,15 @@ impl Cluster {
             tracing::debug!(%error, ?wait, "call failed, repeating it");
             sleep(wait).await;
         }
+    }
+}
+
+/// `None` for what the API server says is not there.
+pub(crate) fn if_found<T>(answer: Result<T, ApiError>) -> Result<Option<T>, ApiError> {
+    match answer {
+        Ok(found) => Ok(Some(found)),
+        Err(error) if error.is_not_found() => Ok(None),
+        Err(error) => Err(error),
     }
 }
 

@@ -304,7 +304,10 @@ impl Wait {
     fn timed_out(&self, after: Duration) -> Error {
         let diagnosis = diagnose::diagnose(&self.observed);
         let waiting_for = self.waiting_for(diagnosis.as_ref(), self.broken.values().next());
-        Error::TimedOut { after, waiting_for, next_step: diagnosis.map(|diagnosis| diagnosis.next_step) }
+        let cut_off = self.broken.contains_key(&Watched::Job);
+        let cut_off = cut_off.then(|| "see whether the API server answers: kubectl get --raw /readyz".to_owned());
+        let next_step = cut_off.or_else(|| diagnosis.map(|diagnosis| diagnosis.next_step));
+        Error::TimedOut { after, waiting_for, next_step }
     }
 }
 

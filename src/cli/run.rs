@@ -13,7 +13,7 @@ use crate::cli::state_dir;
 use crate::cli::{config_file, dry_run};
 use crate::deliver;
 use crate::diagnose::evidence::Evidence;
-use crate::error::{Error, Signal};
+use crate::error::{Error, Invalid, Signal};
 use crate::kubeconfig::{self, Connection, ConnectionFlags, Environment};
 use crate::report::document::{self, Format};
 use crate::report::progress::Progress;
@@ -27,6 +27,10 @@ pub(crate) const UNBOUNDED: Duration = Duration::from_hours(24);
 pub(crate) async fn snapshot(args: SnapshotArgs, flags: ConnectionFlags, env: &Environment) -> Result<(), Error> {
     let path = args.report.clone();
     if let Some(path) = &path {
+        if path.as_os_str() == STDOUT {
+            let rule = "must be a file: stdout is for the document";
+            return Err(Invalid::new("--report", STDOUT, rule).into());
+        }
         deliver::check_destination("--report", path)?;
     }
     let mut report = RunReport::new();
@@ -53,7 +57,14 @@ async fn prepare_and_run(
     }
     report.output = Some(args.output.clone().unwrap_or_else(|| STDOUT.to_owned()));
     let dry_run = args.dry_run.unwrap_or(DryRun::None);
+    let to = args.report.clone();
     let request = Request::new(args)?;
+    if let (Some(to), Destination::File(path)) = (&to, &request.destination)
+        && deliver::are_the_same(to, path)
+    {
+        let rule = "must be another file than --output: the report would replace the document";
+        return Err(Invalid::new("--report", to.display().to_string(), rule).into());
+    }
     match dry_run {
         DryRun::None => {}
         DryRun::Client => return dry_run::client(request, &flags, env),
@@ -106,11 +117,18 @@ async fn run(
     report.set_removals(&removals);
     summary::print(&run_id, &removals, quiet);
 
-    let left = removals.iter().filter(|removal| removal.fate.is_left()).count();
-    match (outcome, interrupted) {
+    let count = removals.iter().filter(|removal| removal.fate.is_left()).count();
+    let left = (count > 0).then(|| Error::LeftBehind { count, runs: vec![run_id] });
+    let outcome = match (outcome, interrupted) {
         (Ok(()), Some(signal)) => Err(Error::Interrupted(signal)),
-        (Ok(()), None) if left > 0 => Err(Error::LeftBehind { count: left, runs: vec![run_id] }),
         (outcome, _) => outcome,
+    };
+    match (outcome, left) {
+        (Ok(()), Some(left)) => Err(left),
+        (outcome, left) => {
+            left.iter().for_each(summary::print_left);
+            outcome
+        }
     }
 }
 

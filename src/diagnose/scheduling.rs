@@ -19,6 +19,8 @@ fn next_step(message: &str) -> &'static str {
         "see which controller holds the pod with a scheduling gate"
     } else if says("Insufficient nvidia.com/gpu") {
         "wait until a GPU is free, or leave --require-gpu out"
+    } else if says("didn't match Pod's node affinity/selector") && says("untolerated taint") {
+        "compare --node-selector and --toleration with the nodes' labels and taints in kubectl describe nodes"
     } else if says("didn't match Pod's node affinity/selector") {
         "compare --node-selector with kubectl get nodes --show-labels"
     } else if says("Insufficient") {
@@ -49,6 +51,11 @@ mod tests {
                 "Unschedulable",
                 "0/3 nodes are available: 3 node(s) didn't match Pod's node affinity/selector.",
                 "compare --node-selector with kubectl get nodes --show-labels",
+            ),
+            (
+                "Unschedulable",
+                "0/3 nodes are available: 1 node(s) didn't match Pod's node affinity/selector, 2 node(s) had untolerated taint(s).",
+                "compare --node-selector and --toleration with the nodes' labels and taints in kubectl describe nodes",
             ),
             ("Unschedulable", "0/1 nodes are available: 1 Insufficient cpu.", "wait for room, or lower --requests"),
             (

@@ -79,7 +79,10 @@ fn judged(pod: &Pod, what: &'static str, message: &str) -> Diagnosis {
     } else if says("no runtime for") || says("RuntimeHandler") {
         Diagnosis::passing(reason, "the node's container runtime does not know that handler: check --runtime-class")
     } else {
-        Diagnosis::passing(reason, "see kubectl describe pod, and the kubelet on the node")
+        Diagnosis::passing(
+            reason,
+            "see the kubelet on the node; a run with --keep-job leaves the pod for kubectl describe pod",
+        )
     }
 }
 

@@ -4,12 +4,19 @@ use std::fmt::Write as _;
 
 use crate::agent::cleanup::{Fate, Removal};
 use crate::agent::run_id::RunId;
+use crate::error::Error;
 use crate::report::text::harmless;
 use crate::report::{stderr, table};
 
 /// Prints the table of objects, and what was left, to stderr. Quiet leaves what needs action.
 pub(crate) fn print(run_id: &RunId, removals: &[Removal], quiet: bool) {
     stderr::print(text(run_id, removals, quiet));
+}
+
+/// Says beside another error that objects were left, and how to finish.
+pub(crate) fn print_left(left: &Error) {
+    let next = left.next_step().map(|next| format!("  next: {next}\n")).unwrap_or_default();
+    stderr::print(format!("warning: {left}\n{next}"));
 }
 
 fn text(run_id: &RunId, removals: &[Removal], quiet: bool) -> String {

@@ -159,16 +159,34 @@ async fn r31_an_object_swapped_in_where_a_creates_answer_was_lost_survives() {
 
 #[tokio::test]
 async fn r28_a_document_is_delivered_even_if_every_delete_fails() {
+    // What a gateway says to anything is no word of the API server, and no proof that an object is gone.
+    let page = "<html>default backend</html>";
+    for refusal in [Status::forbidden(), Status::plain(404, page), Status::plain(409, page)] {
+        let proxy = Proxy::before(Bed::shared().await).start().await;
+        let scene = Scene::behind("no-deletes", &proxy).await;
+        let refusal = proxy.on(delete("**"), answer(refusal));
+        let ran = scene.snapshot("success").run().await;
+        ran.code(11).stdout_is(&scene.document()).stderr_has("could not be cleaned up");
+        let left = scene.objects().await;
+        assert_eq!(left.len(), 7);
+        let listed = scene.listed().await;
+        assert_eq!(listed.keys().collect::<Vec<_>>(), left.keys().collect::<Vec<_>>());
+        assert!(listed.values().all(|reason| reason == "DeleteFailed"), "{listed:?}");
+        refusal.lift();
+        scene.cleanup().run().await.code(0);
+        scene.assert_clean().await;
+    }
+}
+
+#[tokio::test]
+async fn r42_a_failed_run_that_left_objects_says_how_to_finish() {
     let proxy = Proxy::before(Bed::shared().await).start().await;
-    let scene = Scene::behind("no-deletes", &proxy).await;
+    let scene = Scene::behind("failed-left", &proxy).await;
     let refusal = proxy.on(delete("**"), answer(Status::forbidden()));
-    let ran = scene.snapshot("success").run().await;
-    ran.code(11).stdout_is(&scene.document()).stderr_has("could not be cleaned up");
-    let left = scene.objects().await;
-    assert_eq!(left.len(), 7);
-    let listed = scene.listed().await;
-    assert_eq!(listed.keys().collect::<Vec<_>>(), left.keys().collect::<Vec<_>>());
-    assert!(listed.values().all(|reason| reason == "DeleteFailed"), "{listed:?}");
+    let ran = scene.snapshot("fail-3").arg("--quiet").run().await;
+    let left = format!("warning: 6 object(s) of run {0} could not be cleaned up", scene.run_id);
+    let finish = format!("kubectl aicr cleanup {}", scene.run_id);
+    ran.code(10).stderr_has(&left).stderr_has(&finish).stderr_has("error: Job ");
     refusal.lift();
     scene.cleanup().run().await.code(0);
     scene.assert_clean().await;
@@ -293,7 +311,7 @@ async fn r34_an_unreachable_cluster_is_one_error_and_what_is_left_can_be_finishe
     proxy.down(crate::support::proxy::Outage::Reset);
     running.signal(Signal::INT);
     let ran = running.wait().await;
-    ran.code(130);
+    ran.code(130).stderr_has(&format!("finish with `kubectl aicr cleanup {}`", scene.run_id));
     assert_eq!(ran.stderr().matches("warning: cannot").count(), 1, "one cause, not one for each object: {ran}");
     let away = scene.cleanup().args(["--request-timeout", "2s"]).deadline(Duration::from_secs(90)).run().await;
     away.code(6);

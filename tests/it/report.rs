@@ -62,3 +62,15 @@ async fn r40_an_interrupted_run_and_bad_input_report_too() {
 
     scene.snapshot("success").args(["--report", "no/such/dir.json"]).run().await.code(2).stderr_has("--report");
 }
+
+#[tokio::test]
+async fn r40_a_report_replaces_no_document_and_goes_to_no_stdout() {
+    let scene = Scene::new("report-place").await;
+    let cwd = scene.home.path().to_owned();
+    for (output, report) in [("out.yaml", "out.yaml".into()), ("./out.yaml", cwd.join("out.yaml"))] {
+        let ran = scene.snapshot("success").args(["-o", output]).arg("--report").arg(report).run().await;
+        ran.code(2).stderr_has("must be another file than --output");
+    }
+    scene.snapshot("success").args(["--report", "-"]).run().await.code(2).stderr_has("stdout is for the document");
+    scene.assert_clean().await;
+}

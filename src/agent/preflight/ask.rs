@@ -17,7 +17,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout};
 
-use crate::agent::cluster::Cluster;
+use crate::agent::cluster::{Cluster, if_found};
 use crate::agent::manifests::Manifest;
 use crate::agent::preflight::Label;
 use crate::agent::preflight::check::{Check, Scope, Who};
@@ -72,7 +72,7 @@ impl Asker<'_> {
         let answer = match review {
             Ok(status) if status.allowed => Answer::Allowed,
             Ok(status) => Answer::Denied(status.evaluation_error.filter(|remark| !remark.is_empty())),
-            Err(error) if error.is_forbidden() || error.is_not_found() || error.has_code(405) => {
+            Err(error) if error.is_forbidden() || error.has_code(404) || error.has_code(405) => {
                 Answer::Unverified(error.to_string())
             }
             Err(error) => return Err(error),
@@ -133,7 +133,7 @@ impl Asker<'_> {
         K: kube::Resource<DynamicType = ()> + Clone + Debug + DeserializeOwned,
     {
         let action = format!("look for {} {name}", K::kind(&()));
-        match self.cluster.repeated(&action, self.deadline, || api.get_metadata_opt(name)).await {
+        match if_found(self.cluster.repeated(&action, self.deadline, || api.get_metadata(name)).await) {
             Ok(Some(live)) => Ok(Seen::There(Box::new(live.metadata))),
             Ok(None) => Ok(Seen::Absent),
             Err(error) if error.is_forbidden() => Ok(Seen::Forbidden),

@@ -266,6 +266,12 @@ impl Weighing<'_> {
                 Some(Account::Existing { name })
             }
             Agent::Own { required, lost_answers, roles } => {
+                if let Some(name) = &self.config.service_account_name {
+                    self.report.notes.push(format!(
+                        "there is no ServiceAccount {}/{name}: the run makes {}, without a cloud identity",
+                        self.config.namespace, names.account
+                    ));
+                }
                 self.own_account(required, lost_answers, roles);
                 Some(Account::Owned { name: names.account.clone() })
             }

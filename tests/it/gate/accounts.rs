@@ -101,6 +101,7 @@ async fn r11_an_absent_account_is_a_prefix() {
     let case = Case::new("prefix").await;
     let out = case.snapshot(&case.admin()).args(["--service-account-name", "irsa-sa"]).run().await;
     out.code(0).stderr_has(&format!("created ServiceAccount {}/irsa-sa-", case.name()));
+    out.stderr_has(&format!("there is no ServiceAccount {}/irsa-sa: the run makes irsa-sa-", case.name()));
 }
 
 #[tokio::test]

@@ -50,6 +50,20 @@ async fn r20_a_job_that_completes_while_the_api_server_is_away_is_seen_afterward
 }
 
 #[tokio::test]
+async fn r24_a_run_whose_time_is_up_while_the_api_server_is_away_points_there() {
+    let proxy = Proxy::before(Bed::shared().await).start().await;
+    let scene = Scene::behind("gone", &proxy).await;
+    let args = ["--timeout", "15s", "--cleanup-timeout", "1s"];
+    let running = scene.snapshot("hang").args(args).spawn();
+    scene.agent_runs().await;
+    proxy.down(Outage::Reset);
+    running.wait().await.code(5).stderr_has("kubectl get --raw /readyz").stderr_has("kubectl aicr cleanup");
+    proxy.up();
+    scene.cleanup().run().await.code(0);
+    scene.assert_clean().await;
+}
+
+#[tokio::test]
 async fn r20_pings_find_a_silent_connection() {
     let proxy = Proxy::before(Bed::shared().await).start().await;
     let scene = Scene::behind("silent", &proxy).await;
