@@ -32,7 +32,7 @@ async fn r43_help_is_about_kubectl_aicr_and_a_topic_has_its_own() {
         .stdout_has("Usage: kubectl aicr snapshot")
         .stdout_has("Examples:");
     home.aicr(["snapshot", "--help"]).run().await.code(0).stdout_has("Examples:").stdout_lacks("\u{1b}");
-    home.aicr(["help", "exit-codes"]).run().await.code(0).stdout_has("  6  cluster unreachable");
+    home.aicr(["help", "exit-codes"]).run().await.code(0).stdout_has("  6  cluster or identity provider unreachable");
     home.aicr(["help", "rights"]).run().await.code(0).stdout_has("clusterpolicies (nvidia.com)");
     home.aicr(["help", "nonsense"]).run().await.code(2).stdout_is("").stderr_has("error: ").stderr_has("exit-codes");
 }

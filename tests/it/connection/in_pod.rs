@@ -60,7 +60,7 @@ fn moved(program: &Path, folder: &Path, name: &str) -> PathBuf {
 
 #[tokio::test]
 async fn r39_in_a_pod_its_account_is_used_when_kubectl_uses_it_and_no_flag_chooses_another() {
-    let folder = tempfile::Builder::new().prefix("pod").tempdir().unwrap();
+    let folder = tempfile::Builder::new().prefix("pod").tempdir_in("/tmp").unwrap();
     for (name, text) in [("token", "pod-token"), ("namespace", "pod-space\n"), ("ca.crt", ca_pem())] {
         fs::write(folder.path().join(name), text).unwrap();
     }
