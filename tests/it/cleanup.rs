@@ -186,7 +186,7 @@ async fn r42_a_failed_run_that_left_objects_says_how_to_finish() {
     let ran = scene.snapshot("fail-3").arg("--quiet").run().await;
     let left = format!("warning: 6 object(s) of run {0} could not be cleaned up", scene.run_id);
     let finish = format!("kubectl aicr cleanup {}", scene.run_id);
-    ran.code(10).stderr_has(&left).stderr_has(&finish).stderr_has("error: Job ");
+    ran.code(10).stderr_has(&left).stderr_has(&finish).stderr_has("ended with exit code 3");
     refusal.lift();
     scene.cleanup().run().await.code(0);
     scene.assert_clean().await;
