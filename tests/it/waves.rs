@@ -3,13 +3,6 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::Namespace;
-use kube::{
-    Api,
-    api::{Patch, PatchParams},
-};
-use serde_json::json;
-
 use crate::support::{
     bed::Bed,
     proxy::{Entry, Proxy, waves},
@@ -18,14 +11,6 @@ use crate::support::{
 
 /// A round trip that outlasts the client's own work even on a loaded machine.
 const ROUND_TRIP: Duration = Duration::from_millis(300);
-
-/// Watches, their lists and the log go on beside the run while the agent works; looks at the Job after its delete wait
-/// for its termination.
-fn is_of_the_run(entry: &Entry) -> bool {
-    let target = entry.target();
-    let beside = ["jobs", "pods", "events"].contains(&target.resource.as_str()) && entry.method == "GET";
-    !beside && !entry.is_stream()
-}
 
 fn resources(wave: &[Entry]) -> Vec<String> {
     let mut names: Vec<String> =
@@ -39,12 +24,9 @@ fn resources(wave: &[Entry]) -> Vec<String> {
 async fn r19_a_plain_run_takes_four_round_trips_to_its_job_and_seven_in_all_over_one_connection() {
     let proxy = Proxy::before(Bed::shared().await).rtt(ROUND_TRIP).start().await;
     let scene = Scene::behind("waves", &proxy).await;
-    let namespaces = Api::<Namespace>::all(scene.client.clone());
-    let label = Patch::Merge(json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "aicr" } } }));
-    namespaces.patch(&scene.namespace.name, &PatchParams::default(), &label).await.unwrap();
-
+    scene.adopt_namespace().await;
     scene.snapshot("slow-3s").args(["-o", "out.yaml"]).run().await.code(0);
-    let run: Vec<Entry> = proxy.requests().into_iter().filter(is_of_the_run).collect();
+    let run: Vec<Entry> = proxy.requests().into_iter().filter(Entry::holds_up_the_run).collect();
     let waves: Vec<Vec<String>> = waves(&run).iter().map(|wave| resources(wave)).collect();
     eprintln!("requests of a plain run: {} before its first write, {} in all", run.len() - 14, proxy.requests().len());
     assert_eq!(

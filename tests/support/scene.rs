@@ -4,14 +4,15 @@ use std::{collections::BTreeMap, ops::Deref};
 
 use k8s_openapi::api::{
     batch::v1::Job,
-    core::v1::{ConfigMap, ServiceAccount},
+    core::v1::{ConfigMap, Namespace, ServiceAccount},
     rbac::v1::{ClusterRole, ClusterRoleBinding, Role, RoleBinding},
 };
 use kube::{
     Api, Client, Resource, ResourceExt,
-    api::{DeleteParams, ListParams},
+    api::{DeleteParams, ListParams, Patch, PatchParams},
 };
 use serde::de::DeserializeOwned;
+use serde_json::json;
 
 use super::{
     bed::{Bed, Private},
@@ -85,6 +86,13 @@ impl Scene {
     pub(crate) fn snapshot(&self, script: &str) -> Invocation {
         let image = format!("registry.test/aicr:{script}");
         self.home.aicr(["snapshot", "-n", &self.namespace.name, "--image", &image, "--run-id", &self.run_id])
+    }
+
+    /// Gives the namespace the label that a run would.
+    pub(crate) async fn adopt_namespace(&self) {
+        let label = Patch::Merge(json!({ "metadata": { "labels": { "app.kubernetes.io/managed-by": "aicr" } } }));
+        let namespaces = Api::<Namespace>::all(self.client.clone());
+        namespaces.patch(&self.namespace.name, &PatchParams::default(), &label).await.unwrap();
     }
 
     /// What the agent wrote last.

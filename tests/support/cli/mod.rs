@@ -14,7 +14,7 @@ use std::{
     os::unix::fs::PermissionsExt as _,
     path::{Path, PathBuf},
     process::Stdio,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError},
     time::Duration,
 };
 
@@ -42,6 +42,18 @@ pub(crate) fn output_of(command: &mut std::process::Command) -> std::io::Result<
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?
     };
     child.wait_with_output()
+}
+
+static PLUGIN: OnceLock<PathBuf> = OnceLock::new();
+
+/// The plugin that commands run: the one that cargo has built for the tests.
+pub(crate) fn plugin() -> &'static Path {
+    PLUGIN.get_or_init(|| env!("CARGO_BIN_EXE_kubectl-aicr").into())
+}
+
+/// Has commands run another one, from the start.
+pub(crate) fn use_plugin(path: PathBuf) {
+    PLUGIN.set(path).expect("no command has run yet");
 }
 
 /// A home directory, which several commands may share one after the other.
@@ -96,13 +108,13 @@ impl Home {
 
     /// The plugin with these arguments.
     pub(crate) fn aicr<A: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = A>) -> Invocation {
-        self.program(env!("CARGO_BIN_EXE_kubectl-aicr"), args)
+        self.program(plugin().to_str().expect("a path in UTF-8"), args)
     }
 
     /// Any program in this home; the plugin and the pinned kubectl stand on its `PATH`.
     pub(crate) fn program<A: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = A>) -> Invocation {
         let kubectl = super::built::kubectl();
-        let folders = [Path::new(env!("CARGO_BIN_EXE_kubectl-aicr")), &kubectl].map(|file| file.parent().unwrap());
+        let folders = [plugin(), &kubectl].map(|file| file.parent().unwrap());
         let inherited = std::env::var_os("PATH").unwrap_or_default();
         let path = folders.map(Path::to_owned).into_iter().chain(std::env::split_paths(&inherited));
         Invocation {
@@ -181,6 +193,14 @@ impl Invocation {
         let path = self.env.iter_mut().find(|(name, _)| name == "PATH").expect("a command has a PATH");
         let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path.1));
         path.1 = std::env::join_paths(folders.collect::<Vec<_>>()).unwrap();
+        self
+    }
+
+    /// Has another program run it, which is given these arguments and then the command.
+    pub(crate) fn under<A: AsRef<OsStr>>(mut self, launcher: &Path, args: impl IntoIterator<Item = A>) -> Self {
+        let program = std::mem::replace(&mut self.program, launcher.to_str().expect("a path in UTF-8").to_owned());
+        let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
+        self.args.splice(0..0, args.chain([program.into()]));
         self
     }
 

@@ -67,6 +67,14 @@ impl Entry {
         self.query.split('&').any(|pair| matches!(pair, "watch=true" | "watch=1" | "follow=true" | "follow=1"))
     }
 
+    /// Whether the run goes on only when it is answered. Watches, their lists and the log go on beside it while the
+    /// agent works; looks at the Job after its delete wait for its termination.
+    pub(crate) fn holds_up_the_run(&self) -> bool {
+        let resource = self.target().resource;
+        let beside = ["jobs", "pods", "events"].contains(&resource.as_str()) && self.method == Method::GET;
+        !beside && !self.is_stream()
+    }
+
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.headers.get(name).and_then(|value| value.to_str().ok())
     }
