@@ -2,7 +2,6 @@
 //!
 //! Without valgrind this panics; name the other sections then.
 
-use std::path::Path;
 use std::time::Duration;
 
 use super::figures::{Figures, row};
@@ -54,7 +53,7 @@ async fn run(script: &str, format: &str) -> u64 {
 pub(crate) async fn of(command: Invocation) -> u64 {
     let counts = tempfile::NamedTempFile::new().unwrap();
     let file = format!("--callgrind-out-file={}", counts.path().display());
-    let command = command.under(Path::new("valgrind"), ["--quiet", "--tool=callgrind", &file]);
+    let command = command.under(["valgrind", "--quiet", "--tool=callgrind", &file]);
     command.deadline(DEADLINE).run().await.code(0);
     let counts = std::fs::read_to_string(counts.path()).unwrap();
     let total = counts.lines().find_map(|line| line.strip_prefix("summary: ").or(line.strip_prefix("totals: ")));

@@ -27,7 +27,7 @@ pub(crate) struct Used {
 pub(crate) async fn launch(command: Invocation) -> (Outcome, Used) {
     let told = tempfile::NamedTempFile::new().unwrap();
     let this = std::env::current_exe().unwrap();
-    let ran = command.under(&this, [FLAG.as_ref(), told.path().as_os_str()]).run().await;
+    let ran = command.under([this.as_os_str(), FLAG.as_ref(), told.path().as_os_str()]).run().await;
     let told = fs::read_to_string(told.path()).unwrap();
     let (seconds, peak) = told.split_once(' ').unwrap_or_else(|| panic!("{ran}\nit could not be launched"));
     let used = Used { seconds: seconds.parse().unwrap(), peak: peak.parse().unwrap() };

@@ -128,7 +128,7 @@ async fn r42_each_signal_during_the_wait_cleans_up_and_has_its_exit_code() {
 #[tokio::test]
 async fn under_nohup_a_hangup_is_ignored_and_other_signals_are_not() {
     let scene = Scene::new("nohup").await;
-    let running = scene.snapshot("hang").under("nohup").spawn();
+    let running = scene.snapshot("hang").under(["nohup"]).spawn();
     scene.agent_runs().await;
     running.signal(Signal::HUP);
     running.signal(Signal::TERM);

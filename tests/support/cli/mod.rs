@@ -176,10 +176,11 @@ impl Invocation {
         self
     }
 
-    /// Lets another program start this one.
-    pub(crate) fn under(mut self, program: &str) -> Self {
-        let plugin = std::mem::replace(&mut self.program, program.to_owned());
-        self.args.insert(0, plugin.into());
+    /// Lets another program, which has these arguments before the command, start it.
+    pub(crate) fn under<A: AsRef<OsStr>>(mut self, launcher: impl IntoIterator<Item = A>) -> Self {
+        let words = launcher.into_iter().map(|word| word.as_ref().to_owned()).chain([self.program.into()]);
+        self.args.splice(0..0, words);
+        self.program = self.args.remove(0).into_string().expect("a program's name in UTF-8");
         self
     }
 
@@ -193,14 +194,6 @@ impl Invocation {
         let path = self.env.iter_mut().find(|(name, _)| name == "PATH").expect("a command has a PATH");
         let folders = std::iter::once(folder.to_owned()).chain(std::env::split_paths(&path.1));
         path.1 = std::env::join_paths(folders.collect::<Vec<_>>()).unwrap();
-        self
-    }
-
-    /// Has another program run it, which is given these arguments and then the command.
-    pub(crate) fn under<A: AsRef<OsStr>>(mut self, launcher: &Path, args: impl IntoIterator<Item = A>) -> Self {
-        let program = std::mem::replace(&mut self.program, launcher.to_str().expect("a path in UTF-8").to_owned());
-        let args = args.into_iter().map(|arg| arg.as_ref().to_owned());
-        self.args.splice(0..0, args.chain([program.into()]));
         self
     }
 
