@@ -73,7 +73,7 @@ impl Trial {
 
     /// Runs the plugin to its end, with a signal when the request has got where it is to come.
     async fn disturb(&self, point: &Point, rule: &Rule) -> Outcome {
-        let bounds = ["--timeout", "20s", "--cleanup-timeout", "10s", "--request-timeout", "2s"];
+        let bounds = ["--timeout", "30s", "--cleanup-timeout", "15s", "--request-timeout", "4s"];
         let running = self.scene.snapshot(point.course.script).args(bounds).spawn();
         let pid = running.pid();
         let mut ended = pin!(running.wait());
