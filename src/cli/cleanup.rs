@@ -50,12 +50,17 @@ impl Request {
     /// asked for: a ledger knows where its run was.
     pub(crate) fn new(args: &CleanupArgs, namespace: Option<String>) -> Result<Self, Invalid> {
         Ok(Self {
-            runs: args.run_ids.iter().map(|run_id| RunId::parse(run_id)).collect::<Result<_, _>>()?,
+            runs: args.run_ids.iter().map(|run_id| named(run_id)).collect::<Result<_, _>>()?,
             namespace: namespace.filter(|namespace| !namespace.is_empty()),
             yes: args.yes,
             timeout: values::duration("--cleanup-timeout", &args.cleanup_timeout)?,
         })
     }
+}
+
+/// A run ID that is an argument here and no flag.
+fn named(run_id: &str) -> Result<RunId, Invalid> {
+    RunId::parse(run_id).map_err(|invalid| invalid.of("RUN-ID".to_owned()))
 }
 
 /// Finds what is left, asks, deletes it and shows what became of each object.

@@ -5,7 +5,9 @@ use std::fs;
 use std::path::Path;
 
 use serde::Deserialize;
+use serde_saphyr::{MessageFormatter as _, UserMessageFormatter};
 
+use crate::cli::places::Places;
 use crate::cli::request::Request;
 use crate::cli::snapshot::SnapshotArgs;
 use crate::error::Invalid;
@@ -50,13 +52,11 @@ struct Document {
     kind: Option<String>,
     #[serde(rename = "apiVersion")]
     api_version: Option<String>,
-    #[serde(default)]
-    spec: Spec,
+    spec: Option<Spec>,
 }
 
 #[derive(Default, Deserialize)]
 struct Spec {
-    #[serde(default)]
     snapshot: Option<Snapshot>,
 }
 
@@ -104,38 +104,66 @@ struct Execution {
     max_nodes_per_entry: Option<u32>,
 }
 
-/// Reads and checks a configuration file.
+/// Reads and checks a configuration file. `writes` where no flag says otherwise where the document goes.
 ///
 /// # Errors
-/// [`Invalid`] naming the file and the line, or the field, its value and the rule.
-pub(crate) fn read(path: &Path) -> Result<FromFile, Invalid> {
+/// [`Invalid`] naming the file, the line and the field, as far as there are any, and the rule.
+pub(crate) fn read(path: &Path, writes: bool) -> Result<FromFile, Invalid> {
     let invalid = |rule: String| Invalid::new("--config", path.display().to_string(), rule);
     let text = fs::read_to_string(path).map_err(|error| invalid(format!("cannot be read: {error}")))?;
-    parse(&text).map_err(invalid)
+    parse(&text, writes).map_err(invalid)
 }
 
-fn parse(text: &str) -> Result<FromFile, String> {
-    let document: Document = serde_saphyr::from_str(text).map_err(|error| {
-        // The first line says all; a drawing of the place follows.
-        let text = error.to_string();
-        text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned()
-    })?;
+fn parse(text: &str, writes: bool) -> Result<FromFile, String> {
+    let places = Places::of(text);
+    let at = |field: &str, problem: String| match places.line(field) {
+        Some(line) => format!("line {line}: {problem}"),
+        None => problem,
+    };
+    let document: Document = serde_saphyr::from_str(text).map_err(|error| unreadable(&error, &places))?;
     if document.kind.as_deref() != Some(KIND) {
-        return Err(format!("its kind must be {KIND}"));
+        return Err(at("kind", format!("its kind must be {KIND}")));
     }
     if !document.api_version.as_deref().is_some_and(|version| API_VERSIONS.contains(&version)) {
-        return Err(format!("its apiVersion must be {} or {}", API_VERSIONS[0], API_VERSIONS[1]));
+        return Err(at("apiVersion", format!("its apiVersion must be {} or {}", API_VERSIONS[0], API_VERSIONS[1])));
     }
-    let file = FromFile::from(document.spec.snapshot.unwrap_or_default());
+    let snapshot = document.spec.and_then(|spec| spec.snapshot);
+    if snapshot.is_none() && places.line("spec.snapshot").is_none() {
+        let others = places.below("spec").collect::<Vec<_>>().join(", ");
+        let others = if others.is_empty() { others } else { format!(", only {others}") };
+        return Err(at("spec", format!("it has no spec.snapshot{others}")));
+    }
+    let file = FromFile::from(snapshot.unwrap_or_default());
     // Checked on its own, so that what is wrong with it is said of its field and not of a flag.
-    Request::check(&file.args, file.namespace.as_deref()).map_err(|invalid| {
-        let field = FIELDS.iter().find(|(flag, _)| *flag == invalid.input()).map(|(_, field)| *field);
-        field.map_or_else(
-            || invalid.to_string(),
-            |field| invalid.clone().of(format!("spec.snapshot.{field}")).to_string(),
-        )
+    Request::check(&file.args, file.namespace.as_deref(), writes).map_err(|invalid| {
+        match FIELDS.iter().find(|(flag, _)| *flag == invalid.input()) {
+            Some((_, field)) => {
+                let field = format!("spec.snapshot.{field}");
+                at(&field, invalid.of(field.clone()).to_string())
+            }
+            None => invalid.to_string(),
+        }
     })?;
     Ok(file)
+}
+
+/// What is wrong with a document that is not of the form it should have.
+fn unreadable(error: &serde_saphyr::Error, places: &Places) -> String {
+    use serde_saphyr::Error;
+    let problem = match error.without_snippet() {
+        Error::MultipleDocuments { .. } => return "it must hold one document, and holds more".to_owned(),
+        Error::InvalidScalar { ty: "boolean", .. } => "must be true or false".to_owned(),
+        Error::InvalidScalar { ty, .. } if ty.starts_with('u') => "must be a whole number".to_owned(),
+        Error::SerdeUnknownField { expected, .. } => {
+            format!("there is no such field; there are {}", expected.join(", "))
+        }
+        other => UserMessageFormatter.format_message(other).lines().next().unwrap_or_default().to_owned(),
+    };
+    let Some(place) = error.location().filter(|place| place.line() > 0) else { return problem };
+    match places.field_at(place) {
+        Some(field) => format!("line {}: {field}: {problem}", place.line()),
+        None => format!("line {}: {problem}", place.line()),
+    }
 }
 
 impl From<Snapshot> for FromFile {
@@ -173,6 +201,10 @@ impl From<Snapshot> for FromFile {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &str) -> Result<FromFile, String> {
+        super::parse(text, false)
+    }
 
     const FULL: &str = r#"
 kind: AICRConfig
@@ -248,27 +280,92 @@ spec:
     }
 
     #[test]
-    fn r44_errors_name_the_field_or_the_line() {
+    fn r44_the_documented_example_says_every_field() {
+        let page = include_str!("../../docs/config.md");
+        let (_, example) = page.split_once("```yaml\n").unwrap();
+        let example = example.split("```").next().unwrap();
+        parse(example).unwrap();
+        let places = Places::of(example);
+        for field in FIELDS.map(|(_, field)| field).into_iter().chain(["execution.noCleanup"]) {
+            assert!(places.line(&format!("spec.snapshot.{field}")).is_some(), "{field}");
+            assert!(page.contains(&format!("| `{field}` |")), "{field}");
+        }
+    }
+
+    #[test]
+    fn r44_a_wrong_value_or_type_is_said_with_line_and_field() {
         for (body, named) in [
-            ("agent: { tolerations: [gpu] }", "spec.snapshot.agent.tolerations"),
-            ("agent: { jobName: Upper }", "spec.snapshot.agent.jobName"),
-            ("agent: { namespace: Not_One }", "spec.snapshot.agent.namespace"),
-            ("execution: { timeout: soon }", "spec.snapshot.execution.timeout"),
-            ("output: { path: yaml }", "spec.snapshot.output.path"),
-            ("agent: { imagePullSecret: x }", "imagePullSecret"),
-            ("execution: { privileged: maybe }", "line 5"),
-            ("surplus: 1", "surplus"),
+            ("agent: { tolerations: [gpu] }", "agent.tolerations"),
+            ("agent: { jobName: Upper }", "agent.jobName"),
+            ("agent: { namespace: Not_One }", "agent.namespace"),
+            ("agent: { requireGpu: true, runtimeClassName: nvidia }", "agent.runtimeClassName"),
+            ("agent: { image: [x] }", "agent.image"),
+            ("agent: { tolerations: [{ key: gpu }] }", "agent.tolerations"),
+            ("agent: { tolerations: gpu }", "agent.tolerations"),
+            ("agent: { requests: { cpu: 1 } }", "agent.requests"),
+            ("execution: { timeout: soon }", "execution.timeout"),
+            ("execution: { privileged: maybe }", "execution.privileged"),
+            ("execution: { maxNodesPerEntry: many }", "execution.maxNodesPerEntry"),
+            ("execution: { maxNodesPerEntry: 0 }", "execution.maxNodesPerEntry"),
+            ("output: { path: yaml }", "output.path"),
+            ("output: out.yaml", "output"),
         ] {
             let error = parse(&snapshot(body)).unwrap_err();
-            assert!(error.contains(named), "{body}: {error}");
+            assert!(
+                error.starts_with("line 5: ") && error.contains(&format!("spec.snapshot.{named}: ")),
+                "{body}: {error}"
+            );
         }
-        for (text, named) in [
-            ("kind: Other\n", "kind must be AICRConfig"),
-            ("kind: AICRConfig\napiVersion: v1\n", "aicr.run/v1alpha2"),
-            ("kind: [", "line"),
+    }
+
+    #[test]
+    fn r44_an_unknown_field_is_said_with_line_and_the_known_ones() {
+        for (body, named, known) in [
+            ("agent: { imagePullSecret: x }", "spec.snapshot.agent.imagePullSecret: ", "imagePullSecrets, "),
+            ("surplus: 1", "spec.snapshot.surplus: ", "output, agent, execution"),
         ] {
-            let error = parse(text).unwrap_err();
-            assert!(error.contains(named), "{text}: {error}");
+            let error = parse(&snapshot(body)).unwrap_err();
+            assert!(error.starts_with("line 5: ") && error.contains(named) && error.contains(known), "{body}: {error}");
         }
+    }
+
+    #[test]
+    fn r44_a_spec_without_a_snapshot_is_refused_and_an_empty_snapshot_is_not() {
+        const HEAD: &str = "kind: AICRConfig\napiVersion: aicr.run/v1beta1\n";
+        for (spec, error) in [
+            ("spec:\n  snapshoot: {}\n  recipe: {}\n", "line 3: it has no spec.snapshot, only snapshoot, recipe"),
+            ("spec: {}\n", "line 3: it has no spec.snapshot"),
+            ("spec:\n", "line 3: it has no spec.snapshot"),
+            ("", "it has no spec.snapshot"),
+        ] {
+            assert_eq!(parse(&format!("{HEAD}{spec}")).unwrap_err(), error);
+        }
+        for spec in ["spec:\n  snapshot:\n", "spec: { snapshot: {} }\n"] {
+            assert_eq!(parse(&format!("{HEAD}{spec}")).unwrap().args.image, None, "{spec}");
+        }
+    }
+
+    #[test]
+    fn r44_what_is_no_document_of_the_kind_is_said_in_words_of_the_file() {
+        for (text, said) in [
+            ("kind: Other\n".to_owned(), "line 1: its kind must be AICRConfig"),
+            ("\nkind: AICRConfig\napiVersion: v1\n".to_owned(), "line 3: its apiVersion must be aicr.run/v1alpha2"),
+            (format!("{FULL}---\n{FULL}"), "it must hold one document, and holds more"),
+            ("kind: [".to_owned(), "line 1"),
+            ("- kind: AICRConfig\n".to_owned(), "line 1: "),
+            (String::new(), "its kind must be AICRConfig"),
+        ] {
+            let error = parse(&text).unwrap_err();
+            assert!(error.starts_with(said), "{text}: {error}");
+            assert!(!error.contains("from_str") && !error.contains("struct "), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn r44_a_destination_that_cannot_be_written_is_the_files_unless_a_flag_names_another() {
+        let text = snapshot("output: { path: no/such/folder/out.yaml }");
+        let error = super::parse(&text, true).unwrap_err();
+        assert!(error.starts_with("line 5: ") && error.contains("spec.snapshot.output.path: "), "{error}");
+        assert_eq!(parse(&text).unwrap().args.output.as_deref(), Some("no/such/folder/out.yaml"));
     }
 }

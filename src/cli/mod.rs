@@ -8,6 +8,7 @@ pub(crate) mod connection;
 mod dry_run;
 mod help;
 mod orphans;
+mod places;
 mod request;
 mod roles;
 mod run;
@@ -47,8 +48,11 @@ const ERROR: Style = AnsiColor::Red.on_default().bold();
 struct Cli {
     #[command(flatten)]
     connection: ConnectionArgs,
-    /// Log level: 6 shows each request, 7 its headers, 8 and more what comes back
-    #[arg(short, long = "v", global = true, value_name = "LEVEL", default_value_t = 0, hide_default_value = true)]
+    /// Log level: 6 shows each request, 7 its headers too, 8 and more also those of the answer
+    #[arg(
+        short, long = "v", global = true, value_name = "LEVEL", default_value_t = 0, hide_default_value = true,
+        value_parser = values::verbosity
+    )]
     verbosity: u8,
     #[command(subcommand)]
     command: Command,
@@ -92,11 +96,14 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     if let [_, first, words @ ..] = arguments.as_slice()
         && first == completion::REQUEST
     {
-        return finish(completion::answer(command(), words));
+        return finish(completion::answer(command(), words), None);
     }
-    let parsed = command().try_get_matches_from(arguments);
-    let cli = match parsed.and_then(|matches| Cli::from_arg_matches(&matches)) {
-        Ok(cli) => cli,
+    let parsed = command().try_get_matches_from(arguments).and_then(|matches| {
+        let cli = Cli::from_arg_matches(&matches)?;
+        Ok((cli, matches.subcommand_name().map(str::to_owned)))
+    });
+    let (cli, subcommand) = match parsed {
+        Ok(parsed) => parsed,
         // A closed stdout or stderr changes nothing about what was asked for.
         Err(error) => {
             let _ = error.print();
@@ -104,19 +111,19 @@ pub fn main(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         }
     };
     log_to_stderr(cli.verbosity);
-    finish(run(cli))
+    finish(run(cli), subcommand.as_deref())
 }
 
 /// Runs to the end and gives the exit code.
-fn finish(work: impl Future<Output = Result<(), Error>>) -> ExitCode {
+fn finish(work: impl Future<Output = Result<(), Error>>, subcommand: Option<&str>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_current_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return report(&Error::Internal(format!("cannot start: {error}"))),
+        Err(error) => return report(&Error::Internal(format!("cannot start: {error}")), subcommand),
     };
     let outcome = runtime.block_on(work);
     runtime.shutdown_timeout(LINGER);
     stderr::flush();
-    outcome.map_or_else(|error| report(&error), |()| ExitCode::SUCCESS)
+    outcome.map_or_else(|error| report(&error, subcommand), |()| ExitCode::SUCCESS)
 }
 
 /// Has switches take `=true` and `=false`, as kubectl's do.
@@ -154,12 +161,16 @@ async fn run(cli: Cli) -> Result<(), Error> {
 }
 
 /// Says what went wrong on stderr and gives the exit code.
-fn report(error: &Error) -> ExitCode {
+fn report(error: &Error, subcommand: Option<&str>) -> ExitCode {
     let (said, details) = match error {
         Error::Preflight(found) => (found.headline(), preflight::details(found)),
         error => (error.to_string(), String::new()),
     };
-    let next = error.next_step().map(|next| format!("  next: {next}\n")).unwrap_or_default();
+    let next = match (error, subcommand) {
+        (Error::Invalid(_), Some(subcommand)) => Some(format!("see `kubectl aicr {subcommand} --help`")),
+        _ => error.next_step(),
+    };
+    let next = next.map(|next| format!("  next: {next}\n")).unwrap_or_default();
     stderr::print(format!("{ERROR}error:{ERROR:#} {}\n{details}{next}", harmless(&said)));
     ExitCode::from(error.exit_code())
 }

@@ -37,15 +37,24 @@ impl Request {
     pub(crate) fn new(args: SnapshotArgs) -> Result<Self, Invalid> {
         let request = Self::of(args)?;
         request.config.validate()?;
-        if let Destination::File(path) = &request.destination {
-            deliver::check_destination("--output", path)?;
-        }
+        request.check_destination()?;
         Ok(request)
     }
 
-    /// Checks what a configuration file says as if there were no flags.
-    pub(crate) fn check(args: &SnapshotArgs, namespace: Option<&str>) -> Result<(), Invalid> {
-        let mut config = Self::of(args.clone())?.config;
+    fn check_destination(&self) -> Result<(), Invalid> {
+        match &self.destination {
+            Destination::File(path) => deliver::check_destination("--output", path),
+            Destination::Stdout | Destination::ConfigMap(_) => Ok(()),
+        }
+    }
+
+    /// Checks what a configuration file says as if there were no flags; its destination only where that is the one.
+    pub(crate) fn check(args: &SnapshotArgs, namespace: Option<&str>, writes: bool) -> Result<(), Invalid> {
+        let request = Self::of(args.clone())?;
+        if writes {
+            request.check_destination()?;
+        }
+        let mut config = request.config;
         config.namespace = namespace.map_or(config.namespace, str::to_owned);
         let run_id = config.run_id.clone().unwrap_or_else(run_id::generate);
         config.validate().and_then(|()| Names::new(&config, &run_id).map(drop))

@@ -51,7 +51,7 @@ async fn prepare_and_run(
     evidence: &mut Option<Evidence>,
 ) -> Result<(), Error> {
     if let Some(path) = &args.config {
-        let file = config_file::read(path)?;
+        let file = config_file::read(path, args.output.is_none())?;
         args = args.or(file.args);
         flags.namespace = flags.namespace.filter(|namespace| !namespace.is_empty()).or(file.namespace);
     }

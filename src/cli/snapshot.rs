@@ -7,15 +7,16 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, ValueHint};
 
 use crate::agent::config;
+use crate::cli::values;
 
-/// Who checks what would be created.
+/// What checks the objects that are printed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DryRun {
-    /// A real run.
+    /// A real run, not a dry one
     None,
-    /// Nobody: no request is sent.
+    /// Asks no cluster: does not know of GPU nodes that a run would choose, nor of accounts that exist
     Client,
-    /// The gate and the API server's own checks.
+    /// Has a run's checks and the API server look at everything
     Server,
 }
 
@@ -74,7 +75,7 @@ pub(crate) struct SnapshotArgs {
     #[arg(long, allow_hyphen_values = true, value_name = "RESOURCES", help_heading = "Agent")]
     pub(crate) limits: Option<Vec<String>>,
     /// Largest number of nodes that one entry of the topology names
-    #[arg(long, value_name = "N", help_heading = "Agent")]
+    #[arg(long, value_name = "N", value_parser = values::nodes, help_heading = "Agent")]
     pub(crate) max_nodes_per_entry: Option<u32>,
     /// Let the agent discover the network; this grants it rights that change the cluster
     #[arg(long, help_heading = "Agent")]
@@ -83,7 +84,7 @@ pub(crate) struct SnapshotArgs {
     #[arg(long, help_heading = "Agent")]
     pub(crate) debug: Option<bool>,
 
-    /// Read what no flag says from the spec.snapshot of an AICRConfig document
+    /// Read what no flag says from the spec.snapshot of an AICRConfig document; docs/config.md lists its fields
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, help_heading = "Run")]
     pub(crate) config: Option<PathBuf>,
     /// Run ID [default: generated]
@@ -95,7 +96,7 @@ pub(crate) struct SnapshotArgs {
     /// How long cleanup may take [default: 30s]
     #[arg(long, allow_hyphen_values = true, value_name = "DURATION", help_heading = "Run")]
     pub(crate) cleanup_timeout: Option<String>,
-    /// Print what would be created: client asks no cluster, server has it check everything
+    /// Print what a run would create, and create nothing
     #[arg(
         long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "client",
         help_heading = "Run"

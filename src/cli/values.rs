@@ -18,6 +18,16 @@ pub(crate) fn duration(flag: &'static str, text: &str) -> Result<Duration, Inval
         .ok_or_else(|| Invalid::new(flag, text, "must be a duration longer than zero, such as 90s, 1m30s or 1h"))
 }
 
+/// How much is logged.
+pub(crate) fn verbosity(text: &str) -> Result<u8, &'static str> {
+    text.parse().map_err(|_| "must be a whole number from 0 to 255, such as 6")
+}
+
+/// A number of nodes; whether it is enough is for the configuration to say.
+pub(crate) fn nodes(text: &str) -> Result<u32, &'static str> {
+    text.parse().map_err(|_| "must be a whole number, such as 100")
+}
+
 /// `key=value:Effect`, `key:Effect` or `*`.
 pub(crate) fn toleration(text: &str) -> Result<Toleration, Invalid> {
     const EFFECTS: [&str; 3] = ["NoSchedule", "PreferNoSchedule", "NoExecute"];

@@ -50,3 +50,17 @@ async fn a_misspelt_word_is_answered_with_the_one_that_was_meant() {
         home.aicr(words).run().await.code(2).stdout_is("").stderr_has("error: ").stderr_has(meant);
     }
 }
+
+#[tokio::test]
+async fn a_refused_value_is_answered_with_the_help_of_its_command_and_the_name_that_was_typed() {
+    let home = Home::new();
+    for (words, named, help) in [
+        (["snapshot", "--timeout=soon"], "--timeout", "kubectl aicr snapshot --help"),
+        (["cleanup", "Bad ID"], "\"Bad ID\" for RUN-ID", "kubectl aicr cleanup --help"),
+        (["orphans", "--run-id=Bad_ID"], "--run-id", "kubectl aicr orphans --help"),
+        (["snapshot", "--max-nodes-per-entry=many"], "--max-nodes-per-entry", "must be a whole number"),
+        (["orphans", "--v=much"], "--v", "must be a whole number from 0 to 255"),
+    ] {
+        home.aicr(words).run().await.code(2).stdout_is("").stderr_has(named).stderr_has(help);
+    }
+}
