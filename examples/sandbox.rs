@@ -7,14 +7,15 @@
 
 use std::error::Error;
 use std::ffi::OsString;
+use std::future::pending;
+use std::io::{self, Write as _};
 use std::path::Path;
-use std::pin::pin;
 use std::process::ExitCode;
-use std::task::Poll;
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
 use kube::api::PostParams;
+use kubectl_aicr::error::exit;
 use kubectl_aicr::fake::{Cluster, Fault, NodeSpec, Server, Verb, Workers};
 use serde_json::json;
 use tempfile::TempDir;
@@ -25,6 +26,17 @@ const PLUGIN: &str = "--as-plugin";
 
 const NAMESPACE: &str = "gpu-operator";
 
+const USAGE: &str = "\
+Usage: cargo run --example sandbox [-- --serve]
+
+Plays the plugin through on a Kubernetes API in memory; with --serve, leaves that API running.
+";
+
+/// As `println!`, but a reader who has seen enough is no panic.
+macro_rules! say {
+    ($($words:tt)*) => { writeln!(io::stdout(), $($words)*) };
+}
+
 fn main() -> ExitCode {
     let mut arguments = std::env::args_os().skip(1);
     let first = arguments.next();
@@ -34,13 +46,19 @@ fn main() -> ExitCode {
     let serves = match first.as_deref().and_then(|argument| argument.to_str()) {
         None => false,
         Some("--serve") => true,
+        Some("--help" | "-h") => {
+            // A reader who went away needs no usage.
+            let _ = write!(io::stdout(), "{USAGE}");
+            return ExitCode::SUCCESS;
+        }
         Some(other) => {
-            eprintln!("error: unknown argument {other:?}: only --serve is taken");
+            eprintln!("error: unknown argument {other:?}\n{USAGE}");
             return ExitCode::from(2);
         }
     };
     match play(serves) {
         Ok(()) => ExitCode::SUCCESS,
+        Err(error) if is_closed_stdout(&*error) => ExitCode::from(exit::STDOUT_CLOSED),
         Err(error) => {
             eprintln!("error: {error}");
             ExitCode::FAILURE
@@ -48,19 +66,35 @@ fn main() -> ExitCode {
     }
 }
 
+fn is_closed_stdout(error: &(dyn Error + 'static)) -> bool {
+    error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
 #[tokio::main]
 async fn play(serves: bool) -> Result<(), Box<dyn Error>> {
     let sandbox = Sandbox::start().await?;
-    if serves {
-        return sandbox.serve().await;
+    // However it ends, the folder goes with the sandbox.
+    tokio::select! {
+        biased;
+        ended = told_to_end() => if serves { ended.map_err(Into::into) } else { Err("interrupted".into()) },
+        played = async { if serves { sandbox.serve().await } else { sandbox.show().await } } => played,
     }
-    sandbox.introduce();
-    sandbox.run_well().await?;
-    sandbox.run_with_a_refused_cleanup().await?;
-    sandbox.finish_it().await?;
-    sandbox.render_rights().await?;
-    println!("\nThat was the sandbox. Play on with:  cargo run --example sandbox -- --serve");
-    Ok(())
+}
+
+/// Ctrl-C, a request to stop, or a terminal that went away.
+async fn told_to_end() -> io::Result<()> {
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut stop, mut hangup) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+        tokio::select! {
+            interrupted = tokio::signal::ctrl_c() => interrupted,
+            _ = stop.recv() => Ok(()),
+            _ = hangup.recv() => Ok(()),
+        }
+    }
+    #[cfg(not(unix))]
+    tokio::signal::ctrl_c().await
 }
 
 /// A small GPU cluster on a port, and a directory for everything that is written.
@@ -90,55 +124,66 @@ impl Sandbox {
         Ok(Self { cluster, server, directory, _workers: workers })
     }
 
-    fn introduce(&self) {
-        println!("A Kubernetes API is in memory and listens on {}.", self.server.url());
-        println!("It has three nodes, two of them with GPUs, and the namespace {NAMESPACE}.");
+    async fn show(&self) -> Result<(), Box<dyn Error>> {
+        self.introduce()?;
+        self.run_well().await?;
+        self.run_with_a_refused_cleanup().await?;
+        self.finish_it().await?;
+        self.render_rights().await?;
+        say!("\nThat was the sandbox. Play on with:  cargo run --example sandbox -- --serve")?;
+        Ok(())
+    }
+
+    fn introduce(&self) -> io::Result<()> {
+        say!("A Kubernetes API is in memory and listens on {}.", self.server.url())?;
+        say!("It has three nodes, two of them with GPUs, and the namespace {NAMESPACE}.")
     }
 
     async fn run_well(&self) -> Result<(), Box<dyn Error>> {
-        explain("A run: the agent's objects are created, its document is fetched, and every object is deleted.");
+        explain("A run: the agent's objects are created, its document is fetched, and every object is deleted.")?;
         self.plugin(&["snapshot", "-o", "snapshot.yaml"], 0).await?;
         let document = std::fs::read_to_string(self.path().join("snapshot.yaml"))?;
-        explain(&format!("The document, {} lines. The first of them:", document.lines().count()));
+        explain(&format!("The document, {} lines. The first of them:", document.lines().count()))?;
         for line in document.lines().take(12) {
-            println!("{line}");
+            say!("{line}")?;
         }
         Ok(())
     }
 
     async fn run_with_a_refused_cleanup(&self) -> Result<(), Box<dyn Error>> {
-        explain("A run whose cleanup is refused: from here on the cluster lets nobody delete a ClusterRole.");
+        explain("A run whose cleanup is refused: from here on the cluster lets nobody delete a ClusterRole.")?;
         let refusal = Fault::fail(403, "Forbidden", "clusterroles are protected by a policy of this cluster");
         let policy = self.cluster.before(|request| request.is(Verb::Delete, "clusterroles"), refusal);
         self.plugin(&["snapshot", "-o", "snapshot.yaml", "--quiet"], 11).await?;
-        explain("The document is there all the same. What was left is known:");
+        explain("The document is there all the same. What was left is known:")?;
         self.plugin(&["orphans"], 0).await?;
         policy.lift();
         Ok(())
     }
 
     async fn finish_it(&self) -> Result<(), Box<dyn Error>> {
-        explain("The policy is gone. Cleanup finishes what the run could not:");
+        explain("The policy is gone. Cleanup finishes what the run could not:")?;
         self.plugin(&["cleanup", "--yes"], 0).await?;
         self.plugin(&["orphans"], 0).await
     }
 
     async fn render_rights(&self) -> Result<(), Box<dyn Error>> {
-        explain("For an account with its own cloud identity, the rights that it needs, to be looked at and applied:");
+        explain("For an account with its own cloud identity, the rights that it needs, to be looked at and applied:")?;
         self.plugin(&["roles", "--service-account", "aicr-agent", "--output-dir", "rights", "--yes"], 0).await?;
         let mut files = std::fs::read_dir(self.path().join("rights"))?
             .map(|entry| entry.map(|entry| entry.file_name()))
             .collect::<Result<Vec<_>, _>>()?;
         files.sort();
         for file in files {
-            println!("  rights/{}", file.display());
+            say!("  rights/{}", file.display())?;
         }
+        say!("Here they are in a folder that goes with the sandbox: run `kubectl aicr roles` where you want them.")?;
         Ok(())
     }
 
     /// Runs the plugin as kubectl would, and fails if it ends otherwise than it should.
     async fn plugin(&self, arguments: &[&str], code: i32) -> Result<(), Box<dyn Error>> {
-        println!("\n$ kubectl aicr {}", arguments.join(" "));
+        say!("\n$ kubectl aicr {}", arguments.join(" "))?;
         let status = Command::new(std::env::current_exe()?)
             .arg(PLUGIN)
             .args(arguments)
@@ -148,7 +193,10 @@ impl Sandbox {
             .kill_on_drop(true)
             .status()
             .await?;
-        println!("(exit code {})", status.code().map_or_else(|| "of a signal".to_owned(), |code| code.to_string()));
+        if status.code() == Some(i32::from(exit::STDOUT_CLOSED)) {
+            return Err(io::Error::from(io::ErrorKind::BrokenPipe).into());
+        }
+        say!("(exit code {})", status.code().map_or_else(|| "of a signal".to_owned(), |code| code.to_string()))?;
         if status.code() == Some(code) {
             Ok(())
         } else {
@@ -156,31 +204,28 @@ impl Sandbox {
         }
     }
 
-    /// Says what can be done, and waits for Ctrl-C.
+    /// Says what can be done, and stays.
     async fn serve(&self) -> Result<(), Box<dyn Error>> {
-        // From here on, not only once everything is said.
-        let mut end = pin!(tokio::signal::ctrl_c());
-        if let Poll::Ready(failed) = futures::poll!(&mut end) {
-            failed?;
-        }
-        self.introduce();
-        let kubeconfig = self.path().join("kubeconfig").display().to_string();
-        println!("\nTry, in another terminal:\n");
-        println!("  export KUBECONFIG={kubeconfig}");
+        self.introduce()?;
+        let (folder, plugin) = (self.path().display(), std::env::current_exe()?);
+        say!("\nTry, in another terminal:\n")?;
+        say!("  export KUBECONFIG='{folder}/kubeconfig' KUBECTL_AICR_STATE_DIR='{folder}/state'")?;
+        say!("  alias aicr=\"'{}' {PLUGIN}\"    # the plugin, as this program has it", plugin.display())?;
         for line in [
+            "aicr snapshot -o snapshot.yaml",
+            "aicr snapshot --no-cleanup",
+            "aicr snapshot --image registry.test/aicr:slow-8s_fail-3",
+            "aicr orphans -A",
             "kubectl get nodes",
-            "kubectl get jobs,pods -A -w",
-            "cargo run -- snapshot -o snapshot.yaml",
-            "cargo run -- snapshot --no-cleanup",
-            "cargo run -- orphans -A",
+            "kubectl get pods -A -w",
             "kubectl aicr snapshot            # once kubectl-aicr is on the PATH",
         ] {
-            println!("  {line}");
+            say!("  {line}")?;
         }
-        println!("\nAn image of registry.test acts by its tag, such as --image registry.test/aicr:slow-5s_fail-3.");
-        println!("Ctrl-C ends it, and everything in it is gone.");
-        end.await?;
-        Ok(())
+        say!("\nAn image of registry.test acts by its tag: words of src/fake/node/script.rs, joined by _, such as")?;
+        say!("  success, no-gpu, slow-8s, logs-100, fail-3, oom, evicted, hang, never-starts, image-pull-backoff")?;
+        say!("\nCtrl-C ends it, and everything in it is gone.")?;
+        pending().await
     }
 
     fn path(&self) -> &Path {
@@ -188,6 +233,6 @@ impl Sandbox {
     }
 }
 
-fn explain(text: &str) {
-    println!("\n# {text}");
+fn explain(text: &str) -> io::Result<()> {
+    say!("\n# {text}")
 }

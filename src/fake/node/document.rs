@@ -54,14 +54,13 @@ measurements:
     subtypes:
       - subtype: summary
         data:
-          node-count: 2
-          label-count: 4
+          node-count: 1
+          label-count: 3
       - subtype: label
         data:
           kubernetes.io/hostname: {node}|{node}
-          nvidia.com/gpu.present: 'true|{node},worker-2'
-          nvidia.com/gpu.product: 'NVIDIA-H100-80GB-HBM3|{node},worker-2'
-          node-role.kubernetes.io/control-plane: '|worker-2'
+          nvidia.com/gpu.present: 'true|{node}'
+          nvidia.com/gpu.product: 'NVIDIA-H100-80GB-HBM3|{node}'
       - subtype: taint
         data:
           nvidia.com/gpu: 'NoSchedule|present|{node}'
