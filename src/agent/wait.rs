@@ -3,8 +3,6 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event as ClusterEvent, Pod};
 use kube::api::ResourceExt as _;
 use tokio::time::{Instant, sleep_until, timeout, timeout_at};
 
@@ -16,6 +14,7 @@ use crate::agent::object::ObjectRef;
 use crate::agent::watch::Change;
 use crate::agent::watches::{Seen, Watches};
 use crate::diagnose::evidence::Evidence;
+use crate::diagnose::objects::{Event as ClusterEvent, Job, Pod};
 use crate::diagnose::{self, Diagnosis, Lost, Observed, Reason, Verdict};
 use crate::error::{ApiError, Error};
 

@@ -2,8 +2,6 @@
 
 use std::fmt::Debug;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event as ClusterEvent, Pod};
 use kube::Api;
 use kube::api::Resource;
 use serde::de::DeserializeOwned;
@@ -14,6 +12,7 @@ use tokio::time::Instant;
 use crate::agent::cluster::Cluster;
 use crate::agent::object::ObjectRef;
 use crate::agent::watch::{self, Change, Selector};
+use crate::diagnose::objects::{Event as ClusterEvent, Job, Pod};
 use crate::error::ApiError;
 
 /// What the watches of a run see.

@@ -1,9 +1,9 @@
 //! The API server refuses the Job's pod: the Job controller's `FailedCreate` events.
 
-use k8s_openapi::api::batch::v1::Job;
 use kube::api::ResourceExt as _;
 
 use crate::diagnose::job;
+use crate::diagnose::objects::Job;
 use crate::diagnose::observed::{Observed, last_seen};
 use crate::diagnose::reason::{Diagnosis, Reason};
 

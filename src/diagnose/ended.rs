@@ -1,7 +1,6 @@
 //! The pod has ended, or was ended.
 
-use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
-
+use crate::diagnose::objects::{ContainerStatus, Pod, Terminated};
 use crate::diagnose::pod;
 use crate::diagnose::reason::{Diagnosis, Reason};
 
@@ -84,7 +83,7 @@ fn container_ended(pod: &Pod) -> Option<Diagnosis> {
     })
 }
 
-fn bad_end(pod: &Pod, container: &ContainerStatus, end: &ContainerStateTerminated) -> Diagnosis {
+fn bad_end(pod: &Pod, container: &ContainerStatus, end: &Terminated) -> Diagnosis {
     let (name, code) = (pod::name(pod), end.exit_code);
     let message = end.message.as_deref().unwrap_or_default().trim().to_owned();
     let container = pod::container_name(&container.name);

@@ -1,10 +1,9 @@
 //! What the cluster showed of a run that failed, kept before cleanup takes it away (R24). Pure.
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{ContainerState, Event, Pod};
 use kube::api::ResourceExt as _;
 use serde::Serialize;
 
+use crate::diagnose::objects::{ContainerState, Event, Job, Pod};
 use crate::diagnose::observed::{Observed, order};
 
 /// Events shown, the last ones. Their number has no bound on the server.

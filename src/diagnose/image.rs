@@ -1,8 +1,8 @@
 //! An image cannot be had: the kubelet's word.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod};
 use kube::api::ResourceExt as _;
 
+use crate::diagnose::objects::{ContainerStatus, Pod};
 use crate::diagnose::observed::Observed;
 use crate::diagnose::pod;
 use crate::diagnose::reason::{Diagnosis, Reason};
@@ -60,8 +60,9 @@ fn reason(pod: &Pod, container: &ContainerStatus, message: String) -> Reason {
 /// The image as the pod names it; the status may show what a tag was resolved to.
 fn image<'a>(pod: &'a Pod, container: &'a ContainerStatus) -> &'a str {
     let spec = pod.spec.as_ref();
+    let main = spec.and_then(|spec| spec.containers.as_ref());
     let init = spec.and_then(|spec| spec.init_containers.as_ref());
-    let mut all = spec.map(|spec| &spec.containers).into_iter().chain(init).flatten();
+    let mut all = main.into_iter().chain(init).flatten();
     let named = all.find(|one| one.name == container.name).and_then(|one| one.image.as_deref());
     named.unwrap_or(&container.image)
 }
@@ -116,7 +117,7 @@ mod tests {
         pod(POD, &[("/status/containerStatuses/0/state", state)])
     }
 
-    fn told(pod: Pod, events: Vec<k8s_openapi::api::core::v1::Event>) -> Diagnosis {
+    fn told(pod: Pod, events: Vec<crate::diagnose::objects::Event>) -> Diagnosis {
         diagnose(&observed(job(&[]), vec![pod], events)).unwrap()
     }
 

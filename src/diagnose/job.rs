@@ -1,8 +1,8 @@
 //! What the Job itself says.
 
-use k8s_openapi::api::batch::v1::{Job, JobCondition};
 use kube::api::ResourceExt as _;
 
+use crate::diagnose::objects::{Condition, Job};
 use crate::diagnose::observed::Observed;
 use crate::diagnose::reason::{Diagnosis, Reason};
 use crate::diagnose::{creation, gone, not_started, pod_problem};
@@ -64,11 +64,11 @@ pub(super) fn suspended(job: &Job, observed: &Observed) -> Option<Diagnosis> {
 
 /// The Job has failed, or will as soon as its pods are gone: `FailureTarget` comes first, with the same reason.
 pub(super) fn failed(job: &Job, observed: &Observed) -> Option<Diagnosis> {
-    let is_failure = |condition: &&JobCondition| matches!(condition.type_.as_str(), "Failed" | "FailureTarget");
+    let is_failure = |condition: &&Condition| matches!(condition.type_.as_str(), "Failed" | "FailureTarget");
     true_conditions(job).find(is_failure).map(|condition| why(job, condition, observed))
 }
 
-fn why(job: &Job, failure: &JobCondition, observed: &Observed) -> Diagnosis {
+fn why(job: &Job, failure: &Condition, observed: &Observed) -> Diagnosis {
     let message = failure.message.clone().unwrap_or_default();
     if failure.reason.as_deref() == Some("DeadlineExceeded") {
         return deadline(job, message, observed);
@@ -91,7 +91,7 @@ fn deadline(job: &Job, message: String, observed: &Observed) -> Diagnosis {
     Diagnosis::passing(Reason::Deadline { job: name(job), message, last }, next_step)
 }
 
-fn true_conditions(job: &Job) -> impl Iterator<Item = &JobCondition> {
+fn true_conditions(job: &Job) -> impl Iterator<Item = &Condition> {
     let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().filter(|condition| condition.status == "True")
 }

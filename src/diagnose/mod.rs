@@ -5,6 +5,7 @@ mod ended;
 pub(crate) mod evidence;
 mod image;
 mod job;
+pub(crate) mod objects;
 mod observed;
 mod pod;
 mod reason;
@@ -14,7 +15,7 @@ mod state;
 #[cfg(test)]
 mod testing;
 
-use k8s_openapi::api::core::v1::Pod;
+use objects::Pod;
 
 pub(crate) use job::{Verdict, has_ended, verdict};
 pub(crate) use observed::{Lost, Observed};

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ResourceExt as _;
 
+use crate::diagnose::objects::{Event, Job, Pod};
 use crate::diagnose::pod::phase;
 
 /// What the watches of a run have shown so far. Only objects that are the run's own belong in here.

@@ -1,9 +1,9 @@
 //! What the themes need to know of a pod.
 
-use k8s_openapi::api::core::v1::{ContainerStatus, Pod, PodCondition};
 use kube::api::ResourceExt as _;
 
 use crate::agent::manifests::CONTAINER;
+use crate::diagnose::objects::{Condition, ContainerStatus, Pod};
 
 /// Whether the Job with this UID controls the pod (R22).
 pub(crate) fn is_owned_by(pod: &Pod, job_uid: &str) -> bool {
@@ -31,7 +31,7 @@ pub(super) fn containers(pod: &Pod) -> impl Iterator<Item = &ContainerStatus> {
     agent.chain(init).chain(main().filter(|container| container.name != CONTAINER))
 }
 
-pub(super) fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a PodCondition> {
+pub(super) fn condition<'a>(pod: &'a Pod, kind: &str) -> Option<&'a Condition> {
     let conditions = pod.status.as_ref()?.conditions.as_ref()?;
     conditions.iter().find(|condition| condition.type_ == kind)
 }

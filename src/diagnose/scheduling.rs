@@ -1,7 +1,6 @@
 //! No node takes the pod: the scheduler's word.
 
-use k8s_openapi::api::core::v1::Pod;
-
+use crate::diagnose::objects::Pod;
 use crate::diagnose::pod;
 use crate::diagnose::reason::{Diagnosis, Reason};
 

@@ -1,9 +1,9 @@
 //! The pod has a node, but its containers do not come up: volumes, sandbox, configuration.
 
-use k8s_openapi::api::core::v1::{Event, Pod};
 use kube::api::ResourceExt as _;
 
 use crate::diagnose::image::without_rpc;
+use crate::diagnose::objects::{Event, Pod};
 use crate::diagnose::observed::{Observed, order};
 use crate::diagnose::pod;
 use crate::diagnose::reason::{Diagnosis, Reason};

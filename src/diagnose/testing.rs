@@ -1,9 +1,8 @@
 //! Objects for the tests of this module, in the shape in which servers send them.
 
-use k8s_openapi::api::batch::v1::Job;
-use k8s_openapi::api::core::v1::{Event, Pod};
 use serde_json::{Value, json};
 
+use crate::diagnose::objects::{Event, Job, Pod};
 use crate::diagnose::observed::Observed;
 
 /// UID of the Job.

@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use futures::AsyncReadExt as _;
-use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::LogParams;
 use tokio::sync::watch;
@@ -22,6 +21,7 @@ use crate::agent::event::Events;
 use crate::agent::logs::lines::{LONGEST_PIECE, Lines};
 use crate::agent::logs::place::Place;
 use crate::agent::manifests::CONTAINER;
+use crate::diagnose::objects::Pod;
 use crate::error::{ApiError, Failure};
 
 /// Lines kept for the error of a failed run.

@@ -3,13 +3,13 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::agent::created_set::Uid;
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::{labels, names};
 use crate::diagnose;
+use crate::diagnose::objects::Job;
 
 /// An object that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -5,7 +5,6 @@ use std::future::Future;
 
 use futures::future::{join, join_all};
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
 use kube::Api;
 use kube::api::{DynamicObject, ListParams, ObjectList, PartialObjectMeta};
@@ -16,6 +15,7 @@ use crate::agent::labels;
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::orphans::judge::{Filter, recorded};
 use crate::agent::orphans::live::{JobsSeen, Live, Sight};
+use crate::diagnose::objects::Job;
 use crate::error::ApiError;
 use crate::ledger::{Past, Reading};
 
