@@ -144,7 +144,7 @@ pub enum Error {
 
     /// The TLS side of a connection could not be set up.
     #[error("cannot set up TLS: {0}")]
-    Tls(#[source] Box<kube::Error>),
+    Tls(#[source] rustls::Error),
 
     /// A token or password holds characters that a header cannot carry.
     #[error(
