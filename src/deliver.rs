@@ -1,7 +1,7 @@
 //! Hands the document to the user: a file that is whole or untouched, or stdout (R27). These calls block.
 
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, ErrorKind, Write};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 
 use tempfile::NamedTempFile;
@@ -78,8 +78,16 @@ pub(crate) fn to_file(path: &Path, document: &[u8]) -> Result<(), Error> {
 /// # Errors
 /// [`Error::StdoutClosed`] if its reader went away, else [`Error::Write`].
 pub(crate) fn to_stdout(document: &[u8]) -> Result<(), Error> {
-    let mut stdout = io::stdout().lock();
-    stdout.write_all(document).and_then(|()| stdout.flush()).map_err(|source| match source.kind() {
+    on_stdout(|stdout| stdout.write_all(document))
+}
+
+/// Writes to stdout what is made only while it is written.
+///
+/// # Errors
+/// As [`to_stdout`].
+pub(crate) fn on_stdout(write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> Result<(), Error> {
+    let mut stdout = BufWriter::new(io::stdout().lock());
+    write(&mut stdout).and_then(|()| stdout.flush()).map_err(|source| match source.kind() {
         ErrorKind::BrokenPipe => Error::StdoutClosed,
         _ => Error::Write { path: "stdout".to_owned(), source },
     })

@@ -4,12 +4,14 @@ use std::future::Future;
 use std::time::Duration;
 
 use kube::api::{
-    DeleteParams, DynamicObject, GetParams, PartialObjectMeta, PostParams, Preconditions, PropagationPolicy, Request,
+    DeleteParams, DynamicObject, GetParams, ListParams, PartialObjectMeta, PostParams, Preconditions,
+    PropagationPolicy, Request,
 };
 use kube::{Api, Client};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
+use crate::agent::answer;
 use crate::agent::created_set::Uid;
 use crate::agent::manifests::Manifest;
 use crate::agent::object::{Kind, ObjectRef};
@@ -71,7 +73,7 @@ impl Cluster {
     pub(crate) async fn create(&self, manifest: &Manifest) -> Result<PartialObjectMeta<DynamicObject>, ApiError> {
         let action = format!("create {}", manifest.object);
         let request = self.create_request(manifest, false).map_err(|error| ApiError::new(&action, error))?;
-        self.bounded(&action, self.client.request(request)).await
+        self.bounded(&action, answer::object(&self.client, request)).await
     }
 
     /// Asks what the server would say to a create. Nothing is written, so this may be repeated.
@@ -82,7 +84,7 @@ impl Cluster {
         deadline: Instant,
     ) -> Result<PartialObjectMeta<DynamicObject>, ApiError> {
         let action = format!("try to create {}", manifest.object);
-        let send = async || self.client.request(self.create_request(manifest, true)?).await;
+        let send = async || answer::object(&self.client, self.create_request(manifest, true)?).await;
         self.repeated(&action, deadline, send).await
     }
 
@@ -113,17 +115,35 @@ impl Cluster {
     where
         K: DeserializeOwned,
     {
-        let action = format!("read {object}");
+        let Some(body) = self.get_raw(object, deadline).await? else { return Ok(None) };
+        let read = serde_json::from_slice(&body).map_err(kube::Error::SerdeError);
+        read.map(Some).map_err(|error| ApiError::new(format!("read {object}"), error))
+    }
+
+    /// A whole object as the server sends it, `None` if it does not exist. RBAC: `get` on the kind.
+    pub(crate) async fn get_raw(&self, object: &ObjectRef, deadline: Instant) -> Result<Option<Vec<u8>>, ApiError> {
         let path = url(object.kind, object.namespace.as_deref());
-        let fetched = self
-            .repeated(&action, deadline, || async {
-                let request = Request::new(path.clone())
-                    .get(&object.name, &GetParams::default())
-                    .map_err(kube::Error::BuildRequest)?;
-                self.client.request(request).await
-            })
-            .await;
-        if_found(fetched)
+        let send = || async {
+            let request = Request::new(path.clone()).get(&object.name, &GetParams::default());
+            answer::body(&self.client, request.map_err(kube::Error::BuildRequest)?).await
+        };
+        if_found(self.repeated(&format!("read {object}"), deadline, send).await)
+    }
+
+    /// One page of a list, decoded as the caller needs it. RBAC: `list` on the kind.
+    pub(crate) async fn page<P>(
+        &self,
+        kind: Kind,
+        namespace: Option<&str>,
+        parameters: &ListParams,
+        whole: bool,
+    ) -> Result<P, kube::Error>
+    where
+        P: DeserializeOwned,
+    {
+        let request = Request::new(url(kind, namespace));
+        let request = if whole { request.list(parameters) } else { request.list_metadata(parameters) };
+        answer::object(&self.client, request.map_err(kube::Error::BuildRequest)?).await
     }
 
     /// Deletes the object that has this UID, and no other. Repeating it is safe: the UID pins it.

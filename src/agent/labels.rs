@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::Deserialize;
+
 use crate::agent::run_id::{InvocationId, RunId};
 
 /// Key of the application's name.
@@ -41,13 +43,69 @@ pub(crate) fn of_agent_rbac() -> BTreeMap<String, String> {
         .into()
 }
 
+/// The labels that count here, in a fraction of the room that all of them take: there may be thousands of objects.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(from = "Option<BTreeMap<String, String>>")]
+pub(crate) struct Marks {
+    is_of_aicr: bool,
+    is_managed: bool,
+    is_of_agent: bool,
+    run_id: Option<Box<str>>,
+    invocation_id: Option<Box<str>>,
+}
+
+impl Marks {
+    pub(crate) fn of(labels: &BTreeMap<String, String>) -> Self {
+        let has = |key, value| labels.get(key).is_some_and(|label| label == value);
+        Self {
+            is_of_aicr: has(NAME, AICR),
+            is_managed: has(MANAGED_BY, AICR),
+            is_of_agent: has(COMPONENT, SNAPSHOT_AGENT),
+            run_id: labels.get(RUN_ID).map(|value| value.as_str().into()),
+            invocation_id: labels.get(INVOCATION_ID).map(|value| value.as_str().into()),
+        }
+    }
+
+    /// Whether [`NAME`] says so, which is all that the agent writes.
+    pub(crate) fn is_of_aicr(&self) -> bool {
+        self.is_of_aicr
+    }
+
+    /// Whether some run created the object, by its labels.
+    pub(crate) fn is_of_a_run(&self) -> bool {
+        self.is_of_agent && self.is_managed
+    }
+
+    pub(crate) fn run_id(&self) -> Option<&str> {
+        self.run_id.as_deref()
+    }
+
+    pub(crate) fn invocation_id(&self) -> Option<&str> {
+        self.invocation_id.as_deref()
+    }
+
+    /// Whether all five labels are there with our values.
+    pub(crate) fn prove_ownership(&self, run_id: &RunId, invocation_id: &InvocationId) -> bool {
+        self.is_of_aicr
+            && self.is_of_a_run()
+            && self.run_id() == Some(run_id.as_str())
+            && self.invocation_id() == Some(invocation_id.as_str())
+    }
+}
+
+impl From<Option<BTreeMap<String, String>>> for Marks {
+    fn from(labels: Option<BTreeMap<String, String>>) -> Self {
+        labels.as_ref().map(Self::of).unwrap_or_default()
+    }
+}
+
 /// Whether an object's labels prove that this very invocation created it: all five are there with our values.
 pub(crate) fn prove_ownership(
     labels: Option<&BTreeMap<String, String>>,
     run_id: &RunId,
     invocation_id: &InvocationId,
 ) -> bool {
-    labels.is_some_and(|labels| of_run(run_id, invocation_id).iter().all(|(key, value)| labels.get(key) == Some(value)))
+    labels.is_some_and(|labels| Marks::of(labels).prove_ownership(run_id, invocation_id))
 }
 
 #[cfg(test)]

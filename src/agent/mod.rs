@@ -1,5 +1,6 @@
 //! The deployer: one run of the agent, in the order in which it happens.
 
+mod answer;
 pub(crate) mod cleanup;
 pub(crate) mod cluster;
 pub(crate) mod config;

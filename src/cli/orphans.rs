@@ -12,11 +12,11 @@ use crate::agent::orphans::{self, Filter, Found};
 use crate::agent::run_id::RunId;
 use crate::cli::run::UNBOUNDED;
 use crate::cli::state_dir::{self, PATIENCE};
-use crate::deliver::to_stdout;
+use crate::deliver::on_stdout;
 use crate::error::{Error, Invalid};
 use crate::kubeconfig::Connection;
 use crate::ledger::Reading;
-use crate::report::orphans::{Format, nothing, render};
+use crate::report::orphans::{Format, nothing, write};
 use crate::report::progress::Progress;
 
 /// What `orphans` takes beside the connection flags.
@@ -77,7 +77,7 @@ async fn list(request: Request, connection: Connection, events: &Events) -> Resu
     let found = orphans::find(&cluster, &reading, &filter, deadline, events).await?;
     let Found { orphans, undecided, abandoned, unseen } = found;
 
-    to_stdout(render(&orphans, request.format, request.headers, Timestamp::now()).as_bytes())?;
+    on_stdout(|stdout| write(&orphans, request.format, request.headers, Timestamp::now(), stdout))?;
     if orphans.is_empty() && matches!(request.format, Format::Table | Format::Wide) {
         events.note(nothing(filter.namespace.as_deref()));
     }

@@ -2,7 +2,7 @@
 
 use kube::api::ResourceExt as _;
 
-use crate::diagnose::objects::{Condition, Job};
+use crate::diagnose::objects::{Condition, Job, JobStatus};
 use crate::diagnose::observed::Observed;
 use crate::diagnose::reason::{Diagnosis, Reason};
 use crate::diagnose::{creation, gone, not_started, pod_problem};
@@ -19,7 +19,7 @@ pub(crate) enum Verdict {
 /// What the Job's own conditions say (R21): wherever they stand in the list; counts do not decide.
 pub(crate) fn verdict(observed: &Observed) -> Option<Verdict> {
     let job = observed.job.as_ref()?;
-    true_conditions(job).find_map(|condition| match condition.type_.as_str() {
+    true_conditions(job.status.as_ref()).find_map(|condition| match condition.type_.as_str() {
         "Complete" => Some(Verdict::Complete),
         "Failed" => Some(Verdict::Failed(why(job, condition, observed))),
         _ => None,
@@ -27,8 +27,8 @@ pub(crate) fn verdict(observed: &Observed) -> Option<Verdict> {
 }
 
 /// Whether the Job's own conditions say that it has ended (R21).
-pub(crate) fn has_ended(job: &Job) -> bool {
-    true_conditions(job).any(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed"))
+pub(crate) fn has_ended(status: Option<&JobStatus>) -> bool {
+    true_conditions(status).any(|condition| matches!(condition.type_.as_str(), "Complete" | "Failed"))
 }
 
 /// `Job namespace/name`
@@ -65,7 +65,7 @@ pub(super) fn suspended(job: &Job, observed: &Observed) -> Option<Diagnosis> {
 /// The Job has failed, or will as soon as its pods are gone: `FailureTarget` comes first, with the same reason.
 pub(super) fn failed(job: &Job, observed: &Observed) -> Option<Diagnosis> {
     let is_failure = |condition: &&Condition| matches!(condition.type_.as_str(), "Failed" | "FailureTarget");
-    true_conditions(job).find(is_failure).map(|condition| why(job, condition, observed))
+    true_conditions(job.status.as_ref()).find(is_failure).map(|condition| why(job, condition, observed))
 }
 
 fn why(job: &Job, failure: &Condition, observed: &Observed) -> Diagnosis {
@@ -91,8 +91,8 @@ fn deadline(job: &Job, message: String, observed: &Observed) -> Diagnosis {
     Diagnosis::passing(Reason::Deadline { job: name(job), message, last }, next_step)
 }
 
-fn true_conditions(job: &Job) -> impl Iterator<Item = &Condition> {
-    let conditions = job.status.as_ref().and_then(|status| status.conditions.as_ref());
+fn true_conditions(status: Option<&JobStatus>) -> impl Iterator<Item = &Condition> {
+    let conditions = status.and_then(|status| status.conditions.as_ref());
     conditions.into_iter().flatten().filter(|condition| condition.status == "True")
 }
 

@@ -1,10 +1,11 @@
 //! The list of orphans in kubectl's formats (R37).
 
+use std::io::{self, Write};
 use std::iter;
 
 use clap::ValueEnum;
 use jiff::Timestamp;
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 
 use crate::agent::cleanup::Reason;
 use crate::agent::created_set::Uid;
@@ -37,7 +38,8 @@ pub(crate) enum Format {
 #[serde(rename_all = "camelCase")]
 struct List<'a> {
     schema_version: u32,
-    items: Vec<Item<'a>>,
+    #[serde(serialize_with = "one_by_one")]
+    items: &'a [Orphan],
 }
 
 #[derive(Serialize)]
@@ -57,27 +59,36 @@ struct Item<'a> {
     message: Option<&'a str>,
 }
 
-/// The whole list, ended by a line end. Columns without rows are no text.
-pub(crate) fn render(orphans: &[Orphan], format: Format, headers: bool, now: Timestamp) -> String {
+/// Writes the whole list, ended by a line end. Columns without rows are no text. Nothing is made of an orphan before
+/// it is its turn: there may be thousands.
+pub(crate) fn write(
+    orphans: &[Orphan],
+    format: Format,
+    headers: bool,
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     match format {
         Format::Table => {
-            columns(orphans, headers, ["KIND", "NAMESPACE", "NAME", "RUN ID", "AGE", "REASON"], |orphan| {
-                common(orphan, now)
-            })
+            let header = ["KIND", "NAMESPACE", "NAME", "RUN ID", "AGE", "REASON"];
+            columns(orphans, headers, header, |orphan| common(orphan, now), out)
         }
         Format::Wide => {
             let header = ["KIND", "NAMESPACE", "NAME", "RUN ID", "AGE", "REASON", "UID", "MESSAGE"];
-            columns(orphans, headers, header, |orphan| {
+            let row = |orphan: &Orphan| {
                 let [kind, namespace, name, run_id, age, reason] = common(orphan, now);
                 let uid = orphan.uid.as_ref().map_or_else(none, |uid| uid.as_str().to_owned());
                 let message = orphan.left.message.as_ref().map_or_else(none, |message| message.replace('\n', " "));
                 [kind, namespace, name, run_id, age, reason, uid, message]
-            })
+            };
+            columns(orphans, headers, header, row, out)
         }
-        // Strings, numbers and nothing else: there is nothing in the list that JSON or YAML cannot say.
-        Format::Json => serde_json::to_string_pretty(&list(orphans)).unwrap_or_default() + "\n",
-        Format::Yaml => text::yaml(&list(orphans)),
-        Format::Name => orphans.iter().map(|orphan| name(&orphan.object) + "\n").collect(),
+        Format::Json => {
+            serde_json::to_writer_pretty(&mut *out, &list(orphans))?;
+            writeln!(out)
+        }
+        Format::Yaml => text::write_yaml(&list(orphans), out),
+        Format::Name => orphans.iter().try_for_each(|orphan| writeln!(out, "{}", name(&orphan.object))),
     }
 }
 
@@ -86,12 +97,10 @@ fn columns<const N: usize>(
     headers: bool,
     header: [&str; N],
     row: impl Fn(&Orphan) -> [String; N],
-) -> String {
-    if orphans.is_empty() {
-        return String::new();
-    }
-    let header = headers.then(|| header.map(str::to_owned));
-    table::columns(header.into_iter().chain(orphans.iter().map(row)))
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let header = (headers && !orphans.is_empty()).then(|| header.map(str::to_owned));
+    table::write(|| header.clone().into_iter().chain(orphans.iter().map(&row)), out)
 }
 
 fn common(orphan: &Orphan, now: Timestamp) -> [String; 6] {
@@ -99,7 +108,7 @@ fn common(orphan: &Orphan, now: Timestamp) -> [String; 6] {
         orphan.object.kind.to_string(),
         orphan.object.namespace.clone().unwrap_or_else(none),
         orphan.object.name.clone(),
-        Some(orphan.run_id.clone()).filter(|run_id| !run_id.is_empty()).unwrap_or_else(none),
+        if orphan.run_id.is_empty() { none() } else { orphan.run_id.to_string() },
         orphan.created.map_or_else(|| "<unknown>".to_owned(), |created| age(now.duration_since(created))),
         orphan.left.reason.to_string(),
     ]
@@ -110,7 +119,11 @@ fn none() -> String {
 }
 
 fn list(orphans: &[Orphan]) -> List<'_> {
-    List { schema_version: SCHEMA_VERSION, items: orphans.iter().map(item).collect() }
+    List { schema_version: SCHEMA_VERSION, items: orphans }
+}
+
+fn one_by_one<S: Serializer>(orphans: &&[Orphan], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(orphans.iter().map(item))
 }
 
 fn item(orphan: &Orphan) -> Item<'_> {
@@ -149,7 +162,7 @@ mod tests {
         let orphan = |object, run_id: &str, uid: &str, reason, message: Option<&str>| Orphan {
             object,
             uid: Uid::new(uid.to_owned()),
-            run_id: run_id.to_owned(),
+            run_id: run_id.into(),
             created: (!uid.is_empty()).then_some(created),
             left: Left { reason, message: message.map(str::to_owned) },
         };
@@ -163,8 +176,14 @@ mod tests {
         ]
     }
 
+    fn render(orphans: &[Orphan], format: Format, headers: bool) -> String {
+        let mut text = Vec::new();
+        write(orphans, format, headers, "2026-08-21T14:25:53Z".parse().unwrap(), &mut text).unwrap();
+        String::from_utf8(text).unwrap()
+    }
+
     fn shown(format: Format, headers: bool) -> String {
-        render(&orphans(), format, headers, "2026-08-21T14:25:53Z".parse().unwrap())
+        render(&orphans(), format, headers)
     }
 
     #[test]
@@ -241,11 +260,10 @@ mod tests {
 
     #[test]
     fn r37_nothing_found_leaves_columns_and_names_empty_and_json_whole() {
-        let now = Timestamp::UNIX_EPOCH;
         for format in [Format::Table, Format::Wide, Format::Name] {
-            assert_eq!(render(&[], format, true, now), "");
+            assert_eq!(render(&[], format, true), "");
         }
-        let json: serde_json::Value = serde_json::from_str(&render(&[], Format::Json, true, now)).unwrap();
+        let json: serde_json::Value = serde_json::from_str(&render(&[], Format::Json, true)).unwrap();
         assert_eq!(json, serde_json::json!({ "schemaVersion": 1, "items": [] }));
     }
 }

@@ -1,9 +1,9 @@
 //! Tables as kubectl prints them: columns three spaces apart, no lines around them.
 
+use std::io::{self, Write};
 use std::iter;
 
-use tabled::builder::Builder;
-use tabled::settings::{Padding, Style};
+use unicode_width::UnicodeWidthStr as _;
 
 use crate::agent::cleanup::Removal;
 use crate::agent::created_set::Uid;
@@ -15,16 +15,49 @@ const GAP: usize = 3;
 /// Aligns rows, a header first if there is one. Only cells of the last column may have several lines.
 /// Empty when there are no rows at all.
 pub(crate) fn columns<const N: usize>(rows: impl IntoIterator<Item = [String; N]>) -> String {
-    let mut builder = Builder::default();
-    for row in rows {
-        let last = N.saturating_sub(1);
-        builder.push_record(row.iter().enumerate().map(|(at, cell)| {
-            let breaks: &[char] = if at == last { &['\t'] } else { &['\t', '\n'] };
-            harmless(cell).replace(breaks, " ")
-        }));
+    let rows: Vec<_> = rows.into_iter().collect();
+    let mut text = Vec::new();
+    // Writing to memory does not fail, and what is written of strings is a string.
+    let _ = write(|| rows.iter().cloned(), &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// As [`columns`], each line as it comes: rows are asked for twice, and not kept, since there may be thousands.
+pub(crate) fn write<I, const N: usize>(rows: impl Fn() -> I, out: &mut (impl Write + ?Sized)) -> io::Result<()>
+where
+    I: Iterator<Item = [String; N]>,
+{
+    let mut widths = [0; N];
+    for row in rows() {
+        for (at, (cell, width)) in row.iter().zip(&mut widths).enumerate() {
+            *width = shown(cell, at + 1 == N).width().max(*width);
+        }
     }
-    let table = builder.build().with(Style::empty()).with(Padding::new(0, GAP, 0, 0)).to_string();
-    table.lines().flat_map(|line| [line.trim_end(), "\n"]).collect()
+    for row in rows() {
+        let mut line = String::new();
+        for (at, (cell, width)) in row.iter().zip(widths).enumerate() {
+            let is_last = at + 1 == N;
+            let cell = shown(cell, is_last);
+            if is_last {
+                // Its further lines stand below its first.
+                let below = format!("\n{}", " ".repeat(line.width()));
+                line.push_str(&cell.replace('\n', &below));
+            } else {
+                line.push_str(&cell);
+                line.extend(iter::repeat_n(' ', width + GAP - cell.width()));
+            }
+        }
+        for line in line.split('\n') {
+            writeln!(out, "{}", line.trim_end())?;
+        }
+    }
+    Ok(())
+}
+
+/// A cell's text without what would break the table.
+fn shown(cell: &str, is_last: bool) -> String {
+    let breaks: &[char] = if is_last { &['\t'] } else { &['\t', '\n'] };
+    harmless(cell).replace(breaks, " ")
 }
 
 /// The objects of a run and what became of each (R41).

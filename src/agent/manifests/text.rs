@@ -1,13 +1,25 @@
 //! Objects as text that `kubectl apply -f` reads.
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
 /// One YAML document, ended by a line end.
 pub(crate) fn yaml(object: &impl Serialize) -> String {
-    let options = serde_saphyr::ser_options! { compact_list_indent: true, prefer_block_scalars: false };
+    let mut text = Vec::new();
     // Maps with string keys, strings and finite numbers: there is nothing in an object that YAML cannot say.
-    serde_saphyr::to_string_with_options(object, options).unwrap_or_default()
+    let _ = write_yaml(object, &mut text);
+    String::from_utf8(text).unwrap_or_default()
+}
+
+/// As [`yaml`], as it comes.
+pub(crate) fn write_yaml(object: &impl Serialize, mut out: &mut dyn Write) -> io::Result<()> {
+    let options = serde_saphyr::ser_options! { compact_list_indent: true, prefer_block_scalars: false };
+    serde_saphyr::to_io_writer_with_options(&mut out, object, options).map_err(|error| match error {
+        serde_saphyr::ser::Error::IO { error } => error,
+        other => io::Error::other(other),
+    })
 }
 
 /// A `v1/List` as JSON, ended by a line end.

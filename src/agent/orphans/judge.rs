@@ -6,7 +6,6 @@ use jiff::{SignedDuration, Timestamp};
 
 use crate::agent::cleanup::Reason;
 use crate::agent::created_set::{Claim, Entry, Left, Uid};
-use crate::agent::labels;
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::orphans::live::{Live, Sight};
 use crate::agent::run_id::{InvocationId, RunId};
@@ -21,10 +20,13 @@ pub(crate) struct Orphan {
     pub(crate) object: ObjectRef,
     pub(crate) uid: Option<Uid>,
     /// Empty where the object does not say it.
-    pub(crate) run_id: String,
+    pub(crate) run_id: Box<str>,
     pub(crate) created: Option<Timestamp>,
     pub(crate) left: Left,
 }
+
+/// Thousands of orphans take the place of the objects that they are found among.
+const _: () = assert!(size_of::<Orphan>() <= size_of::<Live>());
 
 /// What the caller wants to see.
 #[derive(Clone, Debug, Default)]
@@ -76,12 +78,12 @@ pub(crate) enum Finding {
 }
 
 /// Judges what was seen.
-pub(crate) fn judge(reading: &Reading, sight: &Sight, filter: &Filter, now: Timestamp) -> Judgement {
+pub(crate) fn judge(reading: &Reading, mut sight: Sight, filter: &Filter, now: Timestamp) -> Judgement {
     let mut judgement = Judgement::default();
     let mut claims: BTreeMap<ObjectRef, (&Past, Finding)> = BTreeMap::new();
     for past in reading.pasts.iter().filter(|past| !past.live) {
         for entry in recorded(past) {
-            match examine(past, &entry, sight, now) {
+            match examine(past, &entry, &sight, now) {
                 Finding::Gone => judgement.gone.push((past.header.invocation_id.clone(), entry.object)),
                 Finding::MayYetCome | Finding::Unseen => {}
                 // Whose it is proven to be says more than who wonders.
@@ -93,37 +95,40 @@ pub(crate) fn judge(reading: &Reading, sight: &Sight, filter: &Filter, now: Time
         }
     }
 
-    let active = active_runs(reading, sight);
+    let active = active_runs(reading, &sight);
+    let with_job = runs_with_job(&sight);
     let unfinished = |past: &&Past| past.entries.as_slice().iter().any(|entry| entry.left.is_none());
     let ended = reading.pasts.iter().filter(|past| !past.live).filter(unfinished);
     let abandoned = ended.map(|past| &past.header.run_id).filter(|run_id| active.contains(run_id.as_str()));
     judgement.abandoned = abandoned.filter(|run_id| filter.takes_run(run_id.as_str())).cloned().collect();
-    for live in sight.live.values().filter(|live| filter.takes_namespace_of(&live.object)) {
-        if belongs_to_live_process(live, reading) {
-            continue;
+    let live = std::mem::take(&mut sight.live).into_iter();
+    let orphan = |live: Live| {
+        if !filter.takes_namespace_of(&live.object) || belongs_to_live_process(&live, reading) {
+            return None;
         }
-        let (runs, left) = match claims.get(&live.object) {
+        let claim = claims.get(&live.object);
+        let (runs, left) = match claim {
             Some((past, Finding::Ours(left))) => (vec![past.header.run_id.to_string()], left.clone()),
             Some((past, Finding::Unproven(reason))) => (vec![past.header.run_id.to_string()], because(*reason)),
-            _ => (live.runs(), because(unrecorded(live, sight, now))),
+            _ => {
+                let runs = live.runs();
+                let reason = unrecorded(&live, &runs, &with_job, now);
+                (runs, because(reason))
+            }
         };
-        let Some(run_id) = runs.first().filter(|run_id| filter.takes_run(run_id)) else { continue };
+        let run_id = runs.first().filter(|run_id| filter.takes_run(run_id))?;
         if live.active || runs.iter().any(|run| active.contains(run)) {
-            continue;
+            return None;
         }
-        if !claims.contains_key(&live.object) && !runs.iter().all(|run| sight.would_see_job(&live.object, run)) {
-            judgement.undecided.push(live.object.clone());
-            continue;
+        if claim.is_none() && !runs.iter().all(|run| sight.would_see_job(&live.object, run)) {
+            judgement.undecided.push(live.object);
+            return None;
         }
-        judgement.orphans.push(Orphan {
-            object: live.object.clone(),
-            uid: live.uid.clone(),
-            run_id: run_id.clone(),
-            created: live.created,
-            left,
-        });
-    }
-    judgement.orphans.sort_by(|a, b| (&a.run_id, &a.object).cmp(&(&b.run_id, &b.object)));
+        let run_id = run_id.as_str().into();
+        Some(Orphan { object: live.object, uid: live.uid, run_id, created: live.created, left })
+    };
+    judgement.orphans = live.filter_map(orphan).collect();
+    judgement.orphans.sort_unstable_by(|a, b| (&a.run_id, &a.object).cmp(&(&b.run_id, &b.object)));
     judgement
 }
 
@@ -177,15 +182,12 @@ fn still_there(entry: &Entry, live: &Live) -> Left {
     }
 }
 
-fn unrecorded(live: &Live, sight: &Sight, now: Timestamp) -> Reason {
-    let job_of = |run: &String| {
-        let of_run = |job: &Live| job.object.kind == Kind::Job && job.label(labels::RUN_ID) == Some(run);
-        sight.live.values().any(|job| of_run(job) && job.object.namespace == live.object.namespace)
-    };
+fn unrecorded(live: &Live, runs: &[String], with_job: &RunsWithJob, now: Timestamp) -> Reason {
+    let has_job = |run: &String| with_job.contains(&(live.object.namespace.clone(), run.clone()));
     match live.object.kind {
         _ if live.terminating => Reason::StillTerminating,
         // Its Job was there before it.
-        Kind::ConfigMap if !live.runs().iter().any(job_of) => Reason::StagingJobGone,
+        Kind::ConfigMap if !runs.iter().any(has_job) => Reason::StagingJobGone,
         Kind::ConfigMap => Reason::NoRecord,
         _ if live.created.is_some_and(|created| now.duration_since(created) < STARTING) => Reason::Starting,
         _ => Reason::NoRecord,
@@ -193,7 +195,7 @@ fn unrecorded(live: &Live, sight: &Sight, now: Timestamp) -> Reason {
 }
 
 fn is_proven(past: &Past, live: &Live) -> bool {
-    labels::prove_ownership(Some(&live.labels), &past.header.run_id, &past.header.invocation_id)
+    live.labels.prove_ownership(&past.header.run_id, &past.header.invocation_id)
 }
 
 /// Whether the past's own Job stands.
@@ -205,16 +207,24 @@ fn job_stands(past: &Past, sight: &Sight) -> bool {
     })
 }
 
+/// Namespaces and runs by the label of a Job that stands there.
+type RunsWithJob = BTreeSet<(Option<String>, String)>;
+
+fn runs_with_job(sight: &Sight) -> RunsWithJob {
+    let jobs = sight.live.iter().filter(|live| live.object.kind == Kind::Job);
+    jobs.filter_map(|job| Some((job.object.namespace.clone(), job.labels.run_id()?.to_owned()))).collect()
+}
+
 /// Runs that have an active Job, by its label or by a ledger.
 fn active_runs(reading: &Reading, sight: &Sight) -> BTreeSet<String> {
     let is_active = |job: &ObjectRef| sight.live.get(job).is_some_and(|job| job.active);
-    let labelled = sight.live.values().filter(|live| live.active).filter_map(|live| live.label(labels::RUN_ID));
+    let labelled = sight.live.iter().filter(|live| live.active).filter_map(|live| live.labels.run_id());
     let recorded = reading.pasts.iter().filter(|past| is_active(&past.header.job) && job_stands(past, sight));
     labelled.map(str::to_owned).chain(recorded.map(|past| past.header.run_id.to_string())).collect()
 }
 
 fn belongs_to_live_process(live: &Live, reading: &Reading) -> bool {
-    let invocation = live.label(labels::INVOCATION_ID);
+    let invocation = live.labels.invocation_id();
     reading.live.iter().any(|id| invocation == Some(id.as_str()))
         || reading.pasts.iter().any(|past| past.live && past.header.staging.as_ref() == Some(&live.object))
 }

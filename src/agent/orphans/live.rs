@@ -1,22 +1,24 @@
-//! Objects as the cluster shows them.
+//! Objects as the cluster shows them. There may be thousands, so that nothing is kept that is not needed.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use jiff::Timestamp;
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use kube::api::ObjectMeta;
+use serde::Deserialize;
 
 use crate::agent::created_set::Uid;
+use crate::agent::labels::Marks;
+use crate::agent::names;
 use crate::agent::object::{Kind, ObjectRef};
-use crate::agent::{labels, names};
 use crate::diagnose;
-use crate::diagnose::objects::Job;
+use crate::diagnose::objects::JobStatus;
 
 /// An object that stands.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Live {
     pub(crate) object: ObjectRef,
     pub(crate) uid: Option<Uid>,
-    pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) labels: Marks,
     pub(crate) created: Option<Timestamp>,
     /// It is being deleted.
     pub(crate) terminating: bool,
@@ -24,26 +26,56 @@ pub(crate) struct Live {
     pub(crate) active: bool,
 }
 
-impl Live {
-    pub(crate) fn new(kind: Kind, metadata: ObjectMeta) -> Self {
+/// An object's metadata in a list, as far as it counts.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct Metadata {
+    #[serde(default)]
+    name: String,
+    namespace: Option<String>,
+    uid: Option<String>,
+    #[serde(default)]
+    labels: Marks,
+    creation_timestamp: Option<Timestamp>,
+    deletion_timestamp: Option<Timestamp>,
+}
+
+impl From<ObjectMeta> for Metadata {
+    fn from(whole: ObjectMeta) -> Self {
         Self {
-            object: ObjectRef { kind, namespace: metadata.namespace, name: metadata.name.unwrap_or_default() },
+            name: whole.name.unwrap_or_default(),
+            namespace: whole.namespace,
+            uid: whole.uid,
+            labels: whole.labels.into(),
+            creation_timestamp: whole.creation_timestamp.map(|time| time.0),
+            deletion_timestamp: whole.deletion_timestamp.map(|time| time.0),
+        }
+    }
+}
+
+/// A Job as far as it counts.
+#[derive(Deserialize)]
+pub(crate) struct StandingJob {
+    metadata: Metadata,
+    status: Option<JobStatus>,
+}
+
+impl Live {
+    pub(crate) fn new(kind: Kind, metadata: Metadata) -> Self {
+        Self {
+            object: ObjectRef { kind, namespace: metadata.namespace, name: metadata.name },
             uid: metadata.uid.and_then(Uid::new),
-            labels: metadata.labels.unwrap_or_default(),
-            created: metadata.creation_timestamp.map(|time| time.0),
+            labels: metadata.labels,
+            created: metadata.creation_timestamp,
             terminating: metadata.deletion_timestamp.is_some(),
             active: false,
         }
     }
 
-    pub(crate) fn job(job: Job) -> Self {
-        let ended = diagnose::has_ended(&job);
+    pub(crate) fn job(job: StandingJob) -> Self {
+        let ended = diagnose::has_ended(job.status.as_ref());
         let live = Self::new(Kind::Job, job.metadata);
         Self { active: !ended && !live.terminating, ..live }
-    }
-
-    pub(crate) fn label(&self, key: &str) -> Option<&str> {
-        self.labels.get(key).map(String::as_str)
     }
 
     /// The run that the object says it belongs to, if it is of a kind and form that a run makes: one, unless a staging
@@ -54,26 +86,55 @@ impl Live {
                 names::runs_of_staging_config_map(&self.object.name).map(String::from).collect()
             }
             Kind::ConfigMap => Vec::new(),
-            _ if self.is_labelled() => vec![self.label(labels::RUN_ID).unwrap_or_default().to_owned()],
+            _ if self.labels.is_of_a_run() => vec![self.labels.run_id().unwrap_or_default().to_owned()],
             _ => Vec::new(),
         }
     }
 
     /// Whether the agent may have written this `ConfigMap` (R5).
     pub(crate) fn is_snapshot_artifact(&self) -> bool {
-        self.label(labels::NAME) == Some(labels::AICR)
+        self.labels.is_of_aicr()
+    }
+}
+
+/// Objects in their order. A vector, since a map would take half as much again.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Standing(Vec<Live>);
+
+impl Standing {
+    pub(crate) fn extend(&mut self, mut all: Vec<Live>) {
+        // The longer one stays where it is.
+        if all.len() > self.0.len() {
+            std::mem::swap(&mut all, &mut self.0);
+        }
+        self.0.append(&mut all);
+        self.0.sort_unstable_by(|a, b| a.object.cmp(&b.object));
+        self.0.dedup_by(|later, earlier| later.object == earlier.object);
     }
 
-    fn is_labelled(&self) -> bool {
-        self.label(labels::COMPONENT) == Some(labels::SNAPSHOT_AGENT)
-            && self.label(labels::MANAGED_BY) == Some(labels::AICR)
+    pub(crate) fn get(&self, object: &ObjectRef) -> Option<&Live> {
+        self.0.binary_search_by(|live| live.object.cmp(object)).ok().map(|at| &self.0[at])
+    }
+
+    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Live> {
+        self.0.iter()
+    }
+}
+
+/// What is collected from these into values that are no larger takes their place.
+impl IntoIterator for Standing {
+    type Item = Live;
+    type IntoIter = std::vec::IntoIter<Live>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
     }
 }
 
 /// What was seen of a cluster.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Sight {
-    pub(crate) live: BTreeMap<ObjectRef, Live>,
+    pub(crate) live: Standing,
     /// Objects that were looked for and do not exist.
     pub(crate) absent: BTreeSet<ObjectRef>,
     pub(crate) jobs: JobsSeen,
@@ -95,14 +156,6 @@ impl Default for JobsSeen {
 }
 
 impl Sight {
-    pub(crate) fn add(&mut self, live: Live) {
-        self.extend([live]);
-    }
-
-    pub(crate) fn extend(&mut self, all: impl IntoIterator<Item = Live>) {
-        self.live.extend(all.into_iter().map(|live| (live.object.clone(), live)));
-    }
-
     /// Whether a Job of the run would have been seen.
     pub(crate) fn would_see_job(&self, object: &ObjectRef, run: &str) -> bool {
         let JobsSeen::In(seen) = &self.jobs else { return true };

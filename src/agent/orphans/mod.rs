@@ -42,7 +42,7 @@ pub(crate) async fn find(
     events: &Events,
 ) -> Result<Found, ApiError> {
     let (sight, unseen) = survey::everything(cluster, reading, filter, deadline).await?;
-    let judgement = judge::judge(reading, &sight, filter, Timestamp::now());
+    let judgement = judge::judge(reading, sight, filter, Timestamp::now());
     forget(reading, &judgement.gone, events);
     let judge::Judgement { orphans, undecided, abandoned, .. } = judgement;
     Ok(Found { orphans, undecided, abandoned, unseen })

@@ -1,21 +1,20 @@
 //! Looking at a cluster for what runs left. Reads only.
 
-use std::collections::BTreeSet;
-use std::future::Future;
+use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
 use futures::stream::{self, StreamExt as _};
-use k8s_openapi::api::rbac::v1::ClusterRoleBinding;
-use kube::Api;
-use kube::api::{DynamicObject, ListParams, ObjectList, PartialObjectMeta};
+use kube::api::ListParams;
+use kube::core::ListMeta;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tokio::time::Instant;
 
 use crate::agent::cluster::Cluster;
 use crate::agent::labels;
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::orphans::judge::{Filter, recorded};
-use crate::agent::orphans::live::{JobsSeen, Live, Sight};
-use crate::diagnose::objects::Job;
+use crate::agent::orphans::live::{JobsSeen, Live, Metadata, Sight};
 use crate::error::ApiError;
 use crate::ledger::{Past, Reading};
 
@@ -73,7 +72,7 @@ impl<'a> Survey<'a> {
         let forbidden = match self.reader.jobs(None).await {
             Ok(jobs) => {
                 self.sight.jobs = JobsSeen::Everywhere;
-                self.sight.extend(jobs);
+                self.sight.live.extend(jobs);
                 return Ok(());
             }
             Err(error) if error.is_forbidden() => error,
@@ -90,7 +89,7 @@ impl<'a> Survey<'a> {
         let lists = join_all(namespaces.iter().map(|namespace| self.reader.jobs(Some(namespace)))).await;
         for (namespace, list) in namespaces.into_iter().zip(lists) {
             if let Some(jobs) = self.seen(list)? {
-                self.sight.extend(jobs);
+                self.sight.live.extend(jobs);
                 if let JobsSeen::In(seen) = &mut self.sight.jobs {
                     seen.insert(namespace);
                 }
@@ -111,18 +110,16 @@ impl<'a> Survey<'a> {
             (Kind::ConfigMap, namespace, &of_aicr),
             (Kind::ClusterRole, None, &of_agent),
         ];
+        // Nobody asks where runs are if all Jobs were seen.
+        let mut homes = (self.sight.jobs != JobsSeen::Everywhere).then(BTreeMap::new);
         let lists = kinds.map(|(kind, namespace, selector)| reader.metadata(kind, namespace, selector));
-        let (lists, bindings) = join(join_all(lists), reader.bindings(&of_agent)).await;
-        for list in lists {
-            let list = self.seen(list)?;
-            self.sight.extend(list.into_iter().flatten());
-        }
-        for (live, homes) in self.seen(bindings)?.into_iter().flatten() {
-            for run in live.runs() {
-                self.sight.homes.entry(run).or_default().extend(homes.iter().cloned());
+        let (lists, bindings) = join(join_all(lists), reader.bindings(&of_agent, homes.as_mut())).await;
+        for list in lists.into_iter().chain([bindings]) {
+            if let Some(list) = self.seen(list)? {
+                self.sight.live.extend(list);
             }
-            self.sight.add(live);
         }
+        self.sight.homes = homes.unwrap_or_default();
         Ok(())
     }
 
@@ -140,8 +137,8 @@ impl<'a> Survey<'a> {
         for past in pasts {
             due.extend(recorded(past).into_iter().map(|entry| entry.object));
         }
-        due.retain(|object| filter.takes_namespace_of(object) && !self.sight.live.contains_key(object));
-        let reader = self.reader;
+        due.retain(|object| filter.takes_namespace_of(object) && self.sight.live.get(object).is_none());
+        let (reader, mut found) = (self.reader, Vec::new());
         let mut reads = stream::iter(due)
             .map(|object| async move {
                 let live = reader.object(&object).await;
@@ -150,13 +147,14 @@ impl<'a> Survey<'a> {
             .buffer_unordered(READS);
         while let Some((object, live)) = reads.next().await {
             match self.seen(live)? {
-                Some(Some(live)) => self.sight.add(live),
+                Some(Some(live)) => found.push(live),
                 Some(None) => {
                     self.sight.absent.insert(object);
                 }
                 None => {}
             }
         }
+        self.sight.live.extend(found);
         Ok(())
     }
 
@@ -183,59 +181,55 @@ struct Reader<'a> {
 impl Reader<'_> {
     async fn object(self, object: &ObjectRef) -> Result<Option<Live>, ApiError> {
         if object.kind == Kind::Job {
-            return Ok(self.cluster.get::<Job>(object, self.deadline).await?.map(Live::job));
+            return Ok(self.cluster.get(object, self.deadline).await?.map(Live::job));
         }
         let live = self.cluster.metadata(object, self.deadline).await?;
-        Ok(live.map(|live| Live::new(object.kind, live.metadata)))
+        Ok(live.map(|live| Live::new(object.kind, live.metadata.into())))
     }
 
+    /// Whole, since their state says whether they are active.
     async fn jobs(self, namespace: Option<&str>) -> Result<Vec<Live>, ApiError> {
-        let api: Api<Job> = match namespace {
-            Some(namespace) => Api::namespaced(self.cluster.client(), namespace),
-            None => Api::all(self.cluster.client()),
-        };
         let selector = format!("{}={}", labels::COMPONENT, labels::SNAPSHOT_AGENT);
-        self.pages(&list_action(Kind::Job, namespace), &selector, |parameters| list(&api, parameters), Live::job).await
+        self.pages(Kind::Job, namespace, &selector, true, Live::job).await
     }
 
-    /// Whole, since the accounts that they grant to say where the run is.
-    async fn bindings(self, selector: &str) -> Result<Vec<(Live, BTreeSet<String>)>, ApiError> {
-        let api: Api<ClusterRoleBinding> = Api::all(self.cluster.client());
-        let take = |binding: ClusterRoleBinding| {
-            let homes = binding.subjects.into_iter().flatten().filter_map(|subject| subject.namespace).collect();
-            (Live::new(Kind::ClusterRoleBinding, binding.metadata), homes)
+    /// Whole if it is asked, since the accounts that they grant to say where a run is.
+    async fn bindings(self, selector: &str, homes: Option<&mut Homes>) -> Result<Vec<Live>, ApiError> {
+        let Some(homes) = homes else { return self.metadata(Kind::ClusterRoleBinding, None, selector).await };
+        let take = |binding: Binding| {
+            let live = Live::new(Kind::ClusterRoleBinding, binding.metadata);
+            let of_binding = binding.subjects.into_iter().flatten().filter_map(|subject| subject.namespace);
+            let of_binding: BTreeSet<String> = of_binding.collect();
+            for run in live.runs() {
+                homes.entry(run).or_default().extend(of_binding.iter().cloned());
+            }
+            live
         };
-        let action = list_action(Kind::ClusterRoleBinding, None);
-        self.pages(&action, selector, |parameters| list(&api, parameters), take).await
+        self.pages(Kind::ClusterRoleBinding, None, selector, true, take).await
     }
 
     async fn metadata(self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<Live>, ApiError> {
-        let api = self.cluster.api(kind, namespace);
-        let list = |parameters: ListParams| {
-            let api = api.clone();
-            async move { api.list_metadata(&parameters).await }
-        };
-        let take = |live: PartialObjectMeta<DynamicObject>| Live::new(kind, live.metadata);
-        self.pages(&list_action(kind, namespace), selector, list, take).await
+        self.pages(kind, namespace, selector, false, |item: Item| Live::new(kind, item.metadata)).await
     }
 
     /// Lists page by page and keeps of each object only what is taken.
-    async fn pages<K, T, F>(
+    async fn pages<K>(
         self,
-        action: &str,
+        kind: Kind,
+        namespace: Option<&str>,
         selector: &str,
-        list: impl Fn(ListParams) -> F,
-        take: impl Fn(K) -> T,
-    ) -> Result<Vec<T>, ApiError>
+        whole: bool,
+        mut take: impl FnMut(K) -> Live,
+    ) -> Result<Vec<Live>, ApiError>
     where
-        K: Clone,
-        F: Future<Output = Result<ObjectList<K>, kube::Error>>,
+        K: DeserializeOwned,
     {
+        let action = list_action(kind, namespace);
         let first = ListParams::default().labels(selector).limit(PAGE);
         let (mut parameters, mut kept, mut restarts) = (first.clone(), Vec::new(), 0);
         loop {
-            let page = self.cluster.repeated(action, self.deadline, || list(parameters.clone())).await;
-            let page = match page {
+            let ask = || self.cluster.page::<Page<K>>(kind, namespace, &parameters, whole);
+            let page = match self.cluster.repeated(&action, self.deadline, ask).await {
                 // The server keeps the state of a list for some minutes only.
                 Err(error) if error.has_code(410) && restarts < RESTARTS => {
                     (parameters, restarts) = (first.clone(), restarts + 1);
@@ -244,7 +238,7 @@ impl Reader<'_> {
                 }
                 page => page?,
             };
-            kept.extend(page.items.into_iter().map(&take));
+            kept.extend(page.items.into_iter().flatten().map(&mut take));
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters.continue_token = Some(token),
                 None => return Ok(kept),
@@ -253,11 +247,31 @@ impl Reader<'_> {
     }
 }
 
-async fn list<K>(api: &Api<K>, parameters: ListParams) -> Result<ObjectList<K>, kube::Error>
-where
-    K: Clone + serde::de::DeserializeOwned + std::fmt::Debug,
-{
-    api.list(&parameters).await
+/// Namespaces of a run's Job, by the run.
+type Homes = BTreeMap<String, BTreeSet<String>>;
+
+/// One page of a list.
+#[derive(Deserialize)]
+struct Page<K> {
+    #[serde(default)]
+    metadata: ListMeta,
+    items: Option<Vec<K>>,
+}
+
+#[derive(Deserialize)]
+struct Item {
+    metadata: Metadata,
+}
+
+#[derive(Deserialize)]
+struct Binding {
+    metadata: Metadata,
+    subjects: Option<Vec<Subject>>,
+}
+
+#[derive(Deserialize)]
+struct Subject {
+    namespace: Option<String>,
 }
 
 fn list_action(kind: Kind, namespace: Option<&str>) -> String {

@@ -6,7 +6,7 @@ use super::judge::{Filter, Judgement, judge};
 use super::live::{JobsSeen, Live, Sight};
 use crate::agent::cleanup::Reason;
 use crate::agent::created_set::{Change, Entries, Left, Uid};
-use crate::agent::labels;
+use crate::agent::labels::{self, Marks};
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::run_id::{InvocationId, RunId};
 use crate::ledger::{ClusterId, Header, Past, Reading};
@@ -55,7 +55,22 @@ fn live(object: ObjectRef, run: &str, by: &str) -> Live {
         Kind::ConfigMap => BTreeMap::from([(labels::NAME.to_owned(), labels::AICR.to_owned())]),
         _ => labels::of_run(&run_id(run), &invocation(by)),
     };
-    Live { object, uid: Some(uid("ours")), labels, created: Some(ago(600)), terminating: false, active: false }
+    Live {
+        object,
+        uid: Some(uid("ours")),
+        labels: Marks::of(&labels),
+        created: Some(ago(600)),
+        terminating: false,
+        active: false,
+    }
+}
+
+/// The labels of an object that "a" made, without this one or with another value of it.
+fn labelled(key: &str, value: Option<&str>) -> Marks {
+    let mut labels = labels::of_run(&run_id(RUN), &invocation("a"));
+    labels.remove(key);
+    labels.extend(value.map(|value| (key.to_owned(), value.to_owned())));
+    Marks::of(&labels)
 }
 
 fn active_job(by: &str) -> Live {
@@ -130,7 +145,7 @@ impl Scene {
     }
 
     fn stands(mut self, live: Live) -> Self {
-        self.sight.add(live);
+        self.sight.live.extend(vec![live]);
         self
     }
 
@@ -140,13 +155,13 @@ impl Scene {
     }
 
     fn judge(&self) -> Judgement {
-        judge(&self.reading, &self.sight, &self.filter, now())
+        judge(&self.reading, self.sight.clone(), &self.filter, now())
     }
 
     /// Kinds, runs and reasons of what is listed.
     fn listed(&self) -> Vec<(Kind, String, Reason)> {
         let orphans = self.judge().orphans.into_iter();
-        orphans.map(|orphan| (orphan.object.kind, orphan.run_id, orphan.left.reason)).collect()
+        orphans.map(|orphan| (orphan.object.kind, orphan.run_id.into(), orphan.left.reason)).collect()
     }
 
     fn reasons(&self) -> Vec<Reason> {
@@ -176,7 +191,7 @@ fn r37_what_a_killed_process_created_is_interrupted() {
 
 #[test]
 fn r37_a_recorded_uid_proves_an_object_that_has_lost_its_labels() {
-    let bare = Live { labels: BTreeMap::new(), ..live(role(), RUN, "a") };
+    let bare = Live { labels: Marks::default(), ..live(role(), RUN, "a") };
     assert_eq!(Scene::new().told(Told::by("a").confirmed(role())).stands(bare).reasons(), [Reason::Interrupted]);
 }
 
@@ -207,7 +222,7 @@ fn r33_what_is_being_deleted_is_still_terminating_whatever_was_recorded() {
 #[test]
 fn r31_a_lost_answer_proves_nothing_about_a_namesake() {
     let told = || Told::by("a").intended(role(), 600);
-    let bare = Live { labels: BTreeMap::new(), ..live(role(), RUN, "a") };
+    let bare = Live { labels: Marks::default(), ..live(role(), RUN, "a") };
     let nameless = Live { uid: None, ..live(role(), RUN, "a") };
     for (namesake, reason) in [
         (bare, Reason::OwnerMismatch),
@@ -225,7 +240,7 @@ fn r31_a_lost_answer_proves_nothing_about_a_namesake() {
 fn r37_an_object_that_was_replaced_is_gone_and_its_namesake_stands_for_itself() {
     let told = || Told::by("a").confirmed(role());
     let other = |by| Live { uid: Some(uid("other")), ..live(role(), RUN, by) };
-    let bare = Live { labels: BTreeMap::new(), ..other("a") };
+    let bare = Live { labels: Marks::default(), ..other("a") };
 
     let replaced = Scene::new().told(told()).stands(bare);
     assert_eq!((replaced.listed(), replaced.gone()), (vec![], vec![role()]));
@@ -263,15 +278,14 @@ fn r37_objects_of_an_active_run_are_no_orphans() {
 
 #[test]
 fn r37_an_active_job_without_labels_is_known_by_the_ledger() {
-    let bare = Live { labels: BTreeMap::new(), ..active_job("a") };
+    let bare = Live { labels: Marks::default(), ..active_job("a") };
     let scene = Scene::new().told(Told::by("a").confirmed(job())).stands(bare).stands(live(cluster_role(), RUN, "a"));
     assert_eq!(scene.listed(), []);
 }
 
 #[test]
 fn r37_an_active_job_without_a_run_is_not_listed_either() {
-    let mut stray = active_job("a");
-    stray.labels.remove(labels::RUN_ID);
+    let stray = Live { labels: labelled(labels::RUN_ID, None), ..active_job("a") };
     assert_eq!(Scene::new().stands(stray).listed(), []);
 }
 
@@ -287,7 +301,7 @@ fn r37_a_job_that_has_ended_or_is_being_deleted_makes_no_run_active() {
 #[test]
 fn r37_another_run_being_active_hides_nothing() {
     let mut other = Live { object: ObjectRef::namespaced(Kind::Job, "gpu", "aicr-weekly"), ..active_job("a") };
-    other.labels.insert(labels::RUN_ID.to_owned(), "weekly".to_owned());
+    other.labels = labelled(labels::RUN_ID, Some("weekly"));
     let scene = Scene::new().stands(other).stands(live(cluster_role(), RUN, "a"));
     assert_eq!(scene.reasons(), [Reason::NoRecord]);
 }
@@ -345,19 +359,17 @@ fn r37_without_a_record_an_object_is_starting_for_a_minute() {
 #[test]
 fn r37_namesakes_without_our_labels_are_not_listed() {
     for missing in [labels::COMPONENT, labels::MANAGED_BY] {
-        let mut namesake = live(role(), RUN, "a");
-        namesake.labels.remove(missing);
+        let namesake = Live { labels: labelled(missing, None), ..live(role(), RUN, "a") };
         assert_eq!(Scene::new().stands(namesake).listed(), [], "{missing}");
     }
-    let mut admin = live(cluster_role(), RUN, "a");
-    admin.labels.insert(labels::COMPONENT.to_owned(), labels::AGENT_RBAC.to_owned());
+    let admin =
+        Live { labels: labelled(labels::COMPONENT, Some(labels::AGENT_RBAC)), ..live(cluster_role(), RUN, "a") };
     assert_eq!(Scene::new().stands(admin).listed(), [], "rights that an administrator keeps");
 }
 
 #[test]
 fn r37_an_object_that_does_not_say_its_run_is_listed_without_one() {
-    let mut stray = live(role(), RUN, "a");
-    stray.labels.remove(labels::RUN_ID);
+    let stray = Live { labels: labelled(labels::RUN_ID, None), ..live(role(), RUN, "a") };
     assert_eq!(Scene::new().stands(stray).listed(), [(Kind::Role, String::new(), Reason::NoRecord)]);
 }
 
@@ -390,7 +402,7 @@ fn r32_a_staging_config_map_belongs_to_the_job_that_stands() {
 #[test]
 fn r32_what_stands_at_the_staging_name_may_not_be_a_document() {
     let told = || Told::by("a").confirmed(job());
-    let users = Live { labels: BTreeMap::new(), ..live(staging(), RUN, "a") };
+    let users = Live { labels: Marks::default(), ..live(staging(), RUN, "a") };
     let scene = Scene::new().told(told()).absent(job()).stands(users.clone());
     assert_eq!(scene.reasons(), [Reason::NotSnapshotArtifact]);
     assert_eq!(Scene::new().stands(users).listed(), [], "without a record nobody asks");
