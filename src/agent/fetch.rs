@@ -1,16 +1,19 @@
 //! Reading the document that the agent left (R26).
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use jiff::{SignedDuration, Timestamp};
-use k8s_openapi::apimachinery::pkg::apis::meta::v1::ManagedFieldsEntry;
 use serde::Deserialize;
+use serde::de::Error as _;
+use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use crate::agent::cluster::Cluster;
 use crate::agent::created_set::Uid;
 use crate::agent::object::ObjectRef;
-use crate::error::Error;
+use crate::agent::text;
+use crate::error::{ApiError, Error};
 
 /// Key of the document in its `ConfigMap`.
 const DOCUMENT: &str = "snapshot.yaml";
@@ -31,10 +34,10 @@ pub(crate) struct Fetched {
 }
 
 #[derive(Deserialize)]
-struct ConfigMap {
+struct ConfigMap<'a> {
     metadata: Metadata,
-    #[serde(default)]
-    data: BTreeMap<String, String>,
+    #[serde(borrow)]
+    data: Option<BTreeMap<String, &'a RawValue>>,
 }
 
 #[derive(Deserialize)]
@@ -42,16 +45,35 @@ struct ConfigMap {
 struct Metadata {
     #[serde(default)]
     uid: String,
-    #[serde(default)]
-    managed_fields: Vec<ManagedFieldsEntry>,
+    managed_fields: Option<Vec<Manager>>,
+}
+
+#[derive(Deserialize)]
+struct Manager {
+    manager: Option<String>,
+    time: Option<Timestamp>,
 }
 
 impl Metadata {
     /// When the agent wrote last, by the server's clock.
     fn written(&self) -> Option<Timestamp> {
-        let agents = self.managed_fields.iter().filter(|entry| entry.manager.as_deref() == Some(AGENT));
-        agents.filter_map(|entry| entry.time.as_ref().map(|time| time.0)).max()
+        let managers = self.managed_fields.iter().flatten();
+        managers.filter(|entry| entry.manager.as_deref() == Some(AGENT)).filter_map(|entry| entry.time).max()
     }
+}
+
+/// A `ConfigMap`'s metadata, and where in its JSON the document stands.
+fn read(json: &[u8]) -> Result<(Metadata, Option<Range<usize>>), serde_json::Error> {
+    let ConfigMap { metadata, data } = serde_json::from_slice(json)?;
+    let document = data.as_ref().and_then(|data| data.get(DOCUMENT)).map(|document| document.get());
+    if let Some(other) = document.filter(|document| !document.starts_with('"')) {
+        return Err(serde_json::Error::custom(format_args!("{DOCUMENT} is no text but {other}")));
+    }
+    let place = |document: &str| {
+        let start = document.as_ptr().addr() - json.as_ptr().addr();
+        start..start + document.len()
+    };
+    Ok((metadata, document.map(place)))
 }
 
 /// Reads the document, which must not be older than the Job: in a `ConfigMap` of the user an earlier one may stand.
@@ -63,20 +85,26 @@ pub(crate) async fn fetch(
     deadline: Instant,
 ) -> Result<Fetched, Error> {
     let problem = |problem: &str| Error::NoDocument { config_map: config_map.clone(), problem: problem.to_owned() };
-    let Some(mut live) = cluster.get::<ConfigMap>(config_map, deadline).await? else {
+    let Some(json) = cluster.get_raw(config_map, deadline).await? else {
         let document = Err(problem("does not exist: the agent ended well but wrote nothing"));
         return Ok(Fetched { uid: None, document });
     };
-    let earlier = live.metadata.written().zip(not_before).filter(|(written, job)| *written + CLOCK_SKEW < *job);
+    let unreadable = |error| ApiError::new(format!("read {config_map}"), kube::Error::SerdeError(error));
+    let (metadata, place) = read(&json).map_err(unreadable)?;
+    let earlier = metadata.written().zip(not_before).filter(|(written, job)| *written + CLOCK_SKEW < *job);
     if let Some((written, _)) = earlier {
         let text =
             format!("holds the document of an earlier run, of {written}: the agent ended well but wrote nothing");
         return Ok(Fetched { uid: None, document: Err(problem(&text)) });
     }
-    let document = match live.data.remove(DOCUMENT) {
+    let document = match place {
         None => Err(problem("has no key snapshot.yaml")),
-        Some(document) if document.trim().is_empty() => Err(problem("has an empty document in its key snapshot.yaml")),
-        Some(document) => Ok(document.into_bytes()),
+        Some(place) => {
+            let broken = || unreadable(serde_json::Error::custom(format_args!("{DOCUMENT} holds half a character")));
+            let document = text::of_string(json, place).ok_or_else(broken)?;
+            let is_empty = str::from_utf8(&document).is_ok_and(|document| document.trim().is_empty());
+            if is_empty { Err(problem("has an empty document in its key snapshot.yaml")) } else { Ok(document) }
+        }
     };
-    Ok(Fetched { uid: Uid::new(live.metadata.uid), document })
+    Ok(Fetched { uid: Uid::new(metadata.uid), document })
 }

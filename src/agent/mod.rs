@@ -20,6 +20,7 @@ pub(crate) mod rehearsal;
 pub(crate) mod roles;
 pub(crate) mod rules;
 pub mod run_id;
+mod text;
 pub(crate) mod wait;
 pub(crate) mod watch;
 pub(crate) mod watches;

@@ -5,12 +5,21 @@ use crate::snapshot::node::Node;
 /// Prefix of the labels that GPU feature discovery puts on nodes.
 const GPU_LABELS: &str = "nvidia.com/gpu.";
 
+/// Key of the number of GPUs that the agent saw.
+const COUNT: &str = "gpu-count";
+
 /// Whether the topology shows GPU labels while the agent saw no GPU: it probably ran on a node without one.
 /// A document that cannot be read gives no finding.
 pub(crate) fn is_missing(document: &[u8]) -> bool {
     // Most documents of a cluster without GPUs are not worth parsing.
     let mentioned = document.windows(GPU_LABELS.len()).any(|window| window == GPU_LABELS.as_bytes());
-    mentioned && Node::parse(document).is_ok_and(|node| labels_show_gpus(&node) && !has_gpu_data(&node))
+    mentioned
+        && Node::parse_keeping(document, decides).is_ok_and(|node| labels_show_gpus(&node) && !has_gpu_data(&node))
+}
+
+/// Keys without which nothing can be said.
+fn decides(key: &str) -> bool {
+    matches!(key, "measurements" | "type" | "subtypes" | "subtype" | "data" | COUNT) || key.starts_with(GPU_LABELS)
 }
 
 /// The `data` of every subtype of a measurement, with the subtype's name.
@@ -35,7 +44,7 @@ fn labels_show_gpus(document: &Node) -> bool {
 
 /// An agent that finds no GPU still writes its GPU measurement, with a count of zero.
 fn has_gpu_data(document: &Node) -> bool {
-    let mut counts = data(document, "GPU").flat_map(|(_, data)| data).filter(|(key, _)| key == "gpu-count").peekable();
+    let mut counts = data(document, "GPU").flat_map(|(_, data)| data).filter(|(key, _)| key == COUNT).peekable();
     if counts.peek().is_some() {
         return counts.any(|(_, count)| !matches!(count, Node::Number(n) if n == "0"));
     }

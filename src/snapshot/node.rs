@@ -39,6 +39,12 @@ impl Unreadable {
 impl Node {
     /// Reads the one document that `bytes` holds.
     pub(crate) fn parse(bytes: &[u8]) -> Result<Self, Unreadable> {
+        Self::parse_keeping(bytes, |_| true)
+    }
+
+    /// As [`Node::parse`], without the entries of maps whose key is not wanted: the tree of a document is several times
+    /// as large as the document. A map that has any entry keeps one.
+    pub(crate) fn parse_keeping(bytes: &[u8], wanted: fn(&str) -> bool) -> Result<Self, Unreadable> {
         let text = std::str::from_utf8(bytes).map_err(|error| Unreadable(format!("it is not UTF-8: {error}")))?;
         let mut options = Options::default();
         options.set_emit_comments(false);
@@ -46,6 +52,7 @@ impl Node {
             events: Parser::new_from_str_with_options(text, options),
             anchors: HashMap::new(),
             alias_room: ALIAS_ROOM,
+            wanted,
         }
         .document()
     }
@@ -102,6 +109,7 @@ struct Reader<'a> {
     events: Parser<'a, StrInput<'a>>,
     anchors: HashMap<usize, Node>,
     alias_room: usize,
+    wanted: fn(&str) -> bool,
 }
 
 impl<'a> Reader<'a> {
@@ -179,12 +187,15 @@ impl<'a> Reader<'a> {
                 (Event::Scalar(text, ..), line) => (text.into_owned(), line),
                 (_, line) => return Err(Unreadable::at(line, "a key that is not a plain text")),
             };
-            if !seen.insert(key.clone()) {
+            let is_wanted = (self.wanted)(&key);
+            if is_wanted && !seen.insert(key.clone()) {
                 return Err(Unreadable::at(line, format!("the key {key:?} stands there twice")));
             }
             let (event, line) = self.next()?;
             let value = self.node(event, line, depth + 1)?;
-            entries.push((key, value));
+            if is_wanted || entries.is_empty() {
+                entries.push((key, value));
+            }
         }
     }
 
