@@ -77,6 +77,7 @@ async fn list(request: Request, connection: Connection, events: &Events) -> Resu
     let found = orphans::find(&cluster, &reading, &filter, deadline, events).await?;
     let Found { orphans, undecided, abandoned, unseen } = found;
 
+    let orphans = orphans.in_order();
     on_stdout(|stdout| write(&orphans, request.format, request.headers, Timestamp::now(), stdout))?;
     if orphans.is_empty() && matches!(request.format, Format::Table | Format::Wide) {
         events.note(nothing(filter.namespace.as_deref()));

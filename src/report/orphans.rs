@@ -39,7 +39,7 @@ pub(crate) enum Format {
 struct List<'a> {
     schema_version: u32,
     #[serde(serialize_with = "one_by_one")]
-    items: &'a [Orphan],
+    items: &'a [&'a Orphan],
 }
 
 #[derive(Serialize)]
@@ -62,7 +62,7 @@ struct Item<'a> {
 /// Writes the whole list, ended by a line end. Columns without rows are no text. Nothing is made of an orphan before
 /// it is its turn: there may be thousands.
 pub(crate) fn write(
-    orphans: &[Orphan],
+    orphans: &[&Orphan],
     format: Format,
     headers: bool,
     now: Timestamp,
@@ -93,14 +93,14 @@ pub(crate) fn write(
 }
 
 fn columns<const N: usize>(
-    orphans: &[Orphan],
+    orphans: &[&Orphan],
     headers: bool,
     header: [&str; N],
     row: impl Fn(&Orphan) -> [String; N],
     out: &mut dyn Write,
 ) -> io::Result<()> {
     let header = (headers && !orphans.is_empty()).then(|| header.map(str::to_owned));
-    table::write(|| header.clone().into_iter().chain(orphans.iter().map(&row)), out)
+    table::write(|| header.clone().into_iter().chain(orphans.iter().map(|orphan| row(orphan))), out)
 }
 
 fn common(orphan: &Orphan, now: Timestamp) -> [String; 6] {
@@ -118,12 +118,12 @@ fn none() -> String {
     "<none>".to_owned()
 }
 
-fn list(orphans: &[Orphan]) -> List<'_> {
+fn list<'a>(orphans: &'a [&'a Orphan]) -> List<'a> {
     List { schema_version: SCHEMA_VERSION, items: orphans }
 }
 
-fn one_by_one<S: Serializer>(orphans: &&[Orphan], serializer: S) -> Result<S::Ok, S::Error> {
-    serializer.collect_seq(orphans.iter().map(item))
+fn one_by_one<S: Serializer>(orphans: &&[&Orphan], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(orphans.iter().map(|orphan| item(orphan)))
 }
 
 fn item(orphan: &Orphan) -> Item<'_> {
@@ -176,14 +176,15 @@ mod tests {
         ]
     }
 
-    fn render(orphans: &[Orphan], format: Format, headers: bool) -> String {
+    fn render(orphans: &[&Orphan], format: Format, headers: bool) -> String {
         let mut text = Vec::new();
         write(orphans, format, headers, "2026-08-21T14:25:53Z".parse().unwrap(), &mut text).unwrap();
         String::from_utf8(text).unwrap()
     }
 
     fn shown(format: Format, headers: bool) -> String {
-        render(&orphans(), format, headers)
+        let orphans = orphans();
+        render(&orphans.iter().collect::<Vec<_>>(), format, headers)
     }
 
     #[test]

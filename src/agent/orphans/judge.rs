@@ -25,8 +25,21 @@ pub(crate) struct Orphan {
     pub(crate) left: Left,
 }
 
-/// Thousands of orphans take the place of the objects that they are found among.
+/// There may be thousands: those of a page take the place of the objects that they are found among.
 const _: () = assert!(size_of::<Orphan>() <= size_of::<Live>());
+
+/// Orphans, page by page as their objects came.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Orphans(Vec<Vec<Orphan>>);
+
+impl Orphans {
+    /// By run, then by object.
+    pub(crate) fn in_order(&self) -> Vec<&Orphan> {
+        let mut all: Vec<&Orphan> = self.0.iter().flatten().collect();
+        all.sort_unstable_by_key(|orphan| (&orphan.run_id, &orphan.object));
+        all
+    }
+}
 
 /// What the caller wants to see.
 #[derive(Clone, Debug, Default)]
@@ -52,8 +65,7 @@ impl Filter {
 /// What follows from the ledgers and what was seen.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Judgement {
-    /// By run, then by object.
-    pub(crate) orphans: Vec<Orphan>,
+    pub(crate) orphans: Orphans,
     /// Entries of dead processes whose object is gone for good.
     pub(crate) gone: Vec<(InvocationId, ObjectRef)>,
     /// Objects that are orphans unless their run is active where no Jobs could be seen.
@@ -101,8 +113,8 @@ pub(crate) fn judge(reading: &Reading, mut sight: Sight, filter: &Filter, now: T
     let ended = reading.pasts.iter().filter(|past| !past.live).filter(unfinished);
     let abandoned = ended.map(|past| &past.header.run_id).filter(|run_id| active.contains(run_id.as_str()));
     judgement.abandoned = abandoned.filter(|run_id| filter.takes_run(run_id.as_str())).cloned().collect();
-    let live = std::mem::take(&mut sight.live).into_iter();
-    let orphan = |live: Live| {
+    let pages = std::mem::take(&mut sight.live).into_pages();
+    let mut orphan = |live: Live| {
         if !filter.takes_namespace_of(&live.object) || belongs_to_live_process(&live, reading) {
             return None;
         }
@@ -127,8 +139,7 @@ pub(crate) fn judge(reading: &Reading, mut sight: Sight, filter: &Filter, now: T
         let run_id = run_id.as_str().into();
         Some(Orphan { object: live.object, uid: live.uid, run_id, created: live.created, left })
     };
-    judgement.orphans = live.filter_map(orphan).collect();
-    judgement.orphans.sort_unstable_by(|a, b| (&a.run_id, &a.object).cmp(&(&b.run_id, &b.object)));
+    judgement.orphans = Orphans(pages.map(|page| page.into_iter().filter_map(&mut orphan).collect()).collect());
     judgement
 }
 

@@ -97,36 +97,27 @@ impl Live {
     }
 }
 
-/// Objects in their order. A vector, since a map would take half as much again.
+/// Objects page by page, each page in order. One vector of all would take twice its room while it grows, and a map half
+/// as much again.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Standing(Vec<Live>);
+pub(crate) struct Standing(Vec<Vec<Live>>);
 
 impl Standing {
-    pub(crate) fn extend(&mut self, mut all: Vec<Live>) {
-        // The longer one stays where it is.
-        if all.len() > self.0.len() {
-            std::mem::swap(&mut all, &mut self.0);
-        }
-        self.0.append(&mut all);
-        self.0.sort_unstable_by(|a, b| a.object.cmp(&b.object));
-        self.0.dedup_by(|later, earlier| later.object == earlier.object);
+    pub(crate) fn add(&mut self, mut page: Vec<Live>) {
+        page.sort_unstable_by(|a, b| a.object.cmp(&b.object));
+        self.0.push(page);
     }
 
     pub(crate) fn get(&self, object: &ObjectRef) -> Option<&Live> {
-        self.0.binary_search_by(|live| live.object.cmp(object)).ok().map(|at| &self.0[at])
+        let in_page = |page: &Vec<Live>| page.binary_search_by(|live| live.object.cmp(object)).ok();
+        self.0.iter().find_map(|page| in_page(page).map(|at| &page[at]))
     }
 
-    pub(crate) fn iter(&self) -> std::slice::Iter<'_, Live> {
-        self.0.iter()
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Live> {
+        self.0.iter().flatten()
     }
-}
 
-/// What is collected from these into values that are no larger takes their place.
-impl IntoIterator for Standing {
-    type Item = Live;
-    type IntoIter = std::vec::IntoIter<Live>;
-
-    fn into_iter(self) -> Self::IntoIter {
+    pub(crate) fn into_pages(self) -> impl Iterator<Item = Vec<Live>> {
         self.0.into_iter()
     }
 }

@@ -19,12 +19,12 @@ use crate::error::ApiError;
 use crate::ledger::Reading;
 
 pub(crate) use finish::{Due, due};
-pub(crate) use judge::{Filter, Orphan};
+pub(crate) use judge::{Filter, Orphan, Orphans};
 
 /// What was found, and what could not be looked at.
 #[derive(Debug)]
 pub(crate) struct Found {
-    pub(crate) orphans: Vec<Orphan>,
+    pub(crate) orphans: Orphans,
     /// What may be orphans, but for Jobs that could not be seen.
     pub(crate) undecided: Vec<ObjectRef>,
     /// Runs whose process has ended although their Job is active.

@@ -15,6 +15,7 @@ use crate::agent::labels;
 use crate::agent::object::{Kind, ObjectRef};
 use crate::agent::orphans::judge::{Filter, recorded};
 use crate::agent::orphans::live::{JobsSeen, Live, Metadata, Sight};
+use crate::agent::run_id::InvocationId;
 use crate::error::ApiError;
 use crate::ledger::{Past, Reading};
 
@@ -41,7 +42,9 @@ pub(crate) async fn everything(
     filter: &Filter,
     deadline: Instant,
 ) -> Result<(Sight, Vec<ApiError>), ApiError> {
-    let mut survey = Survey::new(cluster, deadline);
+    let invocations = reading.pasts.iter().map(|past| &past.header.invocation_id).chain(&reading.live);
+    let invocations = invocations.map(InvocationId::as_str).collect();
+    let mut survey = Survey::new(Reader { cluster, deadline, invocations: &invocations });
     survey.jobs(filter.namespace.as_deref()).await?;
     survey.others(filter.namespace.as_deref()).await?;
     survey.jobs_of_cluster_wide_grants().await?;
@@ -51,7 +54,8 @@ pub(crate) async fn everything(
 
 /// Looks at what ledgers name and at nothing else. RBAC: `get` on it; what is forbidden stays unseen.
 pub(crate) async fn recorded_objects(cluster: &Cluster, pasts: &[Past], deadline: Instant) -> Result<Sight, ApiError> {
-    let mut survey = Survey::new(cluster, deadline);
+    let invocations = BTreeSet::new();
+    let mut survey = Survey::new(Reader { cluster, deadline, invocations: &invocations });
     survey.entries(pasts.iter(), &Filter::default()).await?;
     Ok(survey.sight)
 }
@@ -63,8 +67,8 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    fn new(cluster: &'a Cluster, deadline: Instant) -> Self {
-        Self { reader: Reader { cluster, deadline }, sight: Sight::default(), unseen: Vec::new() }
+    fn new(reader: Reader<'a>) -> Self {
+        Self { reader, sight: Sight::default(), unseen: Vec::new() }
     }
 
     /// Jobs of all namespaces, since a cluster-scoped object may belong to a run of any, or else of the one asked for.
@@ -72,7 +76,7 @@ impl<'a> Survey<'a> {
         let forbidden = match self.reader.jobs(None).await {
             Ok(jobs) => {
                 self.sight.jobs = JobsSeen::Everywhere;
-                self.sight.live.extend(jobs);
+                self.see(jobs);
                 return Ok(());
             }
             Err(error) if error.is_forbidden() => error,
@@ -89,7 +93,7 @@ impl<'a> Survey<'a> {
         let lists = join_all(namespaces.iter().map(|namespace| self.reader.jobs(Some(namespace)))).await;
         for (namespace, list) in namespaces.into_iter().zip(lists) {
             if let Some(jobs) = self.seen(list)? {
-                self.sight.live.extend(jobs);
+                self.see(jobs);
                 if let JobsSeen::In(seen) = &mut self.sight.jobs {
                     seen.insert(namespace);
                 }
@@ -116,7 +120,7 @@ impl<'a> Survey<'a> {
         let (lists, bindings) = join(join_all(lists), reader.bindings(&of_agent, homes.as_mut())).await;
         for list in lists.into_iter().chain([bindings]) {
             if let Some(list) = self.seen(list)? {
-                self.sight.live.extend(list);
+                self.see(list);
             }
         }
         self.sight.homes = homes.unwrap_or_default();
@@ -154,8 +158,12 @@ impl<'a> Survey<'a> {
                 None => {}
             }
         }
-        self.sight.live.extend(found);
+        self.sight.live.add(found);
         Ok(())
+    }
+
+    fn see(&mut self, pages: Pages) {
+        pages.into_iter().for_each(|page| self.sight.live.add(page));
     }
 
     /// What a read gave, or `None` if it is forbidden.
@@ -176,7 +184,12 @@ impl<'a> Survey<'a> {
 struct Reader<'a> {
     cluster: &'a Cluster,
     deadline: Instant,
+    /// Those that ledgers know. Nobody asks for others in a list.
+    invocations: &'a BTreeSet<&'a str>,
 }
+
+/// A list, page by page.
+type Pages = Vec<Vec<Live>>;
 
 impl Reader<'_> {
     async fn object(self, object: &ObjectRef) -> Result<Option<Live>, ApiError> {
@@ -188,13 +201,13 @@ impl Reader<'_> {
     }
 
     /// Whole, since their state says whether they are active.
-    async fn jobs(self, namespace: Option<&str>) -> Result<Vec<Live>, ApiError> {
+    async fn jobs(self, namespace: Option<&str>) -> Result<Pages, ApiError> {
         let selector = format!("{}={}", labels::COMPONENT, labels::SNAPSHOT_AGENT);
         self.pages(Kind::Job, namespace, &selector, true, Live::job).await
     }
 
     /// Whole if it is asked, since the accounts that they grant to say where a run is.
-    async fn bindings(self, selector: &str, homes: Option<&mut Homes>) -> Result<Vec<Live>, ApiError> {
+    async fn bindings(self, selector: &str, homes: Option<&mut Homes>) -> Result<Pages, ApiError> {
         let Some(homes) = homes else { return self.metadata(Kind::ClusterRoleBinding, None, selector).await };
         let take = |binding: Binding| {
             let live = Live::new(Kind::ClusterRoleBinding, binding.metadata);
@@ -208,7 +221,7 @@ impl Reader<'_> {
         self.pages(Kind::ClusterRoleBinding, None, selector, true, take).await
     }
 
-    async fn metadata(self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Vec<Live>, ApiError> {
+    async fn metadata(self, kind: Kind, namespace: Option<&str>, selector: &str) -> Result<Pages, ApiError> {
         self.pages(kind, namespace, selector, false, |item: Item| Live::new(kind, item.metadata)).await
     }
 
@@ -220,7 +233,7 @@ impl Reader<'_> {
         selector: &str,
         whole: bool,
         mut take: impl FnMut(K) -> Live,
-    ) -> Result<Vec<Live>, ApiError>
+    ) -> Result<Pages, ApiError>
     where
         K: DeserializeOwned,
     {
@@ -238,7 +251,13 @@ impl Reader<'_> {
                 }
                 page => page?,
             };
-            kept.extend(page.items.into_iter().flatten().map(&mut take));
+            let mut objects: Vec<Live> = page.items.into_iter().flatten().map(&mut take).collect();
+            for object in &mut objects {
+                if object.labels.invocation_id().is_some_and(|id| !self.invocations.contains(id)) {
+                    object.labels.forget_invocation_id();
+                }
+            }
+            kept.push(objects);
             match page.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters.continue_token = Some(token),
                 None => return Ok(kept),

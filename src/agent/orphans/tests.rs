@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use jiff::{SignedDuration, Timestamp};
 
-use super::judge::{Filter, Judgement, judge};
+use super::judge::{Filter, Judgement, Orphan, judge};
 use super::live::{JobsSeen, Live, Sight};
 use crate::agent::cleanup::Reason;
 use crate::agent::created_set::{Change, Entries, Left, Uid};
@@ -145,7 +145,7 @@ impl Scene {
     }
 
     fn stands(mut self, live: Live) -> Self {
-        self.sight.live.extend(vec![live]);
+        self.sight.live.add(vec![live]);
         self
     }
 
@@ -160,8 +160,9 @@ impl Scene {
 
     /// Kinds, runs and reasons of what is listed.
     fn listed(&self) -> Vec<(Kind, String, Reason)> {
-        let orphans = self.judge().orphans.into_iter();
-        orphans.map(|orphan| (orphan.object.kind, orphan.run_id.into(), orphan.left.reason)).collect()
+        let orphans = self.judge().orphans;
+        let seen = |orphan: &Orphan| (orphan.object.kind, orphan.run_id.to_string(), orphan.left.reason);
+        orphans.in_order().into_iter().map(seen).collect()
     }
 
     fn reasons(&self) -> Vec<Reason> {
@@ -200,7 +201,7 @@ fn r37_what_cleanup_recorded_is_the_reason_while_the_object_stands() {
     let told = Told::by("a").confirmed(cluster_role()).left(cluster_role(), Reason::DeleteFailed, Some("denied"));
     let scene = Scene::new().told(told).stands(live(cluster_role(), RUN, "a"));
     assert_eq!(scene.reasons(), [Reason::DeleteFailed]);
-    assert_eq!(scene.judge().orphans[0].left.message.as_deref(), Some("denied"));
+    assert_eq!(scene.judge().orphans.in_order()[0].left.message.as_deref(), Some("denied"));
 
     let kept = Told::by("a").confirmed(role()).left(role(), Reason::Kept, None);
     assert_eq!(Scene::new().told(kept).stands(live(role(), RUN, "a")).reasons(), [Reason::Kept]);
@@ -444,7 +445,7 @@ fn r37_a_namespace_shows_its_own_objects_and_the_cluster_scoped_ones() {
         Scene::new().stands(live(role(), RUN, "a")).stands(live(cluster_role(), RUN, "a")).stands(elsewhere);
     assert_eq!(scene.listed().len(), 3);
     scene.filter.namespace = Some("gpu".to_owned());
-    let shown: Vec<_> = scene.judge().orphans.into_iter().map(|orphan| orphan.object).collect();
+    let shown: Vec<_> = scene.judge().orphans.in_order().into_iter().map(|orphan| orphan.object.clone()).collect();
     assert_eq!(shown, [role(), cluster_role()]);
 }
 
