@@ -16,24 +16,26 @@ pub(super) async fn object<T>(client: &Client, request: Request<Vec<u8>>) -> Res
 where
     T: DeserializeOwned,
 {
-    let body = body(client, request).await?;
+    let mut body = Vec::new();
+    read(client, request, &mut body).await?;
     serde_json::from_slice(&body).map_err(kube::Error::SerdeError)
 }
 
-/// Sends a request and gives the body that answers it, unless it is a refusal.
-pub(super) async fn body(client: &Client, request: Request<Vec<u8>>) -> Result<Vec<u8>, kube::Error> {
+/// Sends a request and reads the body that answers it, unless it is a refusal, in place of what is in `body`.
+pub(super) async fn read(client: &Client, request: Request<Vec<u8>>, body: &mut Vec<u8>) -> Result<(), kube::Error> {
     let (head, mut frames) = client.send(request.map(Body::from)).await?.into_parts();
     let announced = usize::try_from(frames.size_hint().lower()).unwrap_or(ANNOUNCED);
-    let mut body = Vec::with_capacity(announced.min(ANNOUNCED));
+    body.clear();
+    body.reserve(announced.min(ANNOUNCED));
     while let Some(frame) = frames.frame().await {
         if let Ok(data) = frame?.into_data() {
             body.extend_from_slice(&data);
         }
     }
     if head.status.is_client_error() || head.status.is_server_error() {
-        return Err(kube::Error::Api(Box::new(refusal(head.status, &body))));
+        return Err(kube::Error::Api(Box::new(refusal(head.status, body))));
     }
-    Ok(body)
+    Ok(())
 }
 
 /// The server's own words. What stands in front of it, or has no such path, may answer with any text.

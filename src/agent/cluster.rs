@@ -125,25 +125,25 @@ impl Cluster {
         let path = url(object.kind, object.namespace.as_deref());
         let send = || async {
             let request = Request::new(path.clone()).get(&object.name, &GetParams::default());
-            answer::body(&self.client, request.map_err(kube::Error::BuildRequest)?).await
+            let mut body = Vec::new();
+            answer::read(&self.client, request.map_err(kube::Error::BuildRequest)?, &mut body).await?;
+            Ok(body)
         };
         if_found(self.repeated(&format!("read {object}"), deadline, send).await)
     }
 
-    /// One page of a list, decoded as the caller needs it. RBAC: `list` on the kind.
-    pub(crate) async fn page<P>(
+    /// One page of a list, read into `body`. RBAC: `list` on the kind.
+    pub(crate) async fn page(
         &self,
         kind: Kind,
         namespace: Option<&str>,
         parameters: &ListParams,
         whole: bool,
-    ) -> Result<P, kube::Error>
-    where
-        P: DeserializeOwned,
-    {
+        body: &mut Vec<u8>,
+    ) -> Result<(), kube::Error> {
         let request = Request::new(url(kind, namespace));
         let request = if whole { request.list(parameters) } else { request.list_metadata(parameters) };
-        answer::object(&self.client, request.map_err(kube::Error::BuildRequest)?).await
+        answer::read(&self.client, request.map_err(kube::Error::BuildRequest)?, body).await
     }
 
     /// Deletes the object that has this UID, and no other. Repeating it is safe: the UID pins it.

@@ -111,6 +111,7 @@ pub(crate) struct Terminated {
 }
 
 /// An event of the core group.
+#[expect(clippy::struct_field_names, reason = "the API calls it eventTime")]
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct Event {

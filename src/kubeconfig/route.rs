@@ -33,6 +33,9 @@ const PING_TIMEOUT: Duration = Duration::from_secs(10);
 /// a request is on its way.
 const POOL_IDLE: Duration = Duration::from_secs(30);
 
+/// The most that an HTTP/1.1 connection reads ahead; hyper's own bound is six times as much, for each connection.
+const HTTP1_BUFFER: usize = 64 * 1024;
+
 /// How to connect.
 #[derive(Clone)]
 pub(super) struct Route {
@@ -160,6 +163,7 @@ impl Protocol {
         let client = legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(POOL_IDLE)
+            .http1_max_buf_size(HTTP1_BUFFER)
             .build(Reuse { first: Arc::new(Mutex::new(Some(first))), connector });
         Self::Http1(Box::new(client))
     }

@@ -1,5 +1,6 @@
 //! Looking at a cluster for what runs left. Reads only.
 
+use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
@@ -163,7 +164,9 @@ impl<'a> Survey<'a> {
     }
 
     fn see(&mut self, pages: Pages) {
-        pages.into_iter().for_each(|page| self.sight.live.add(page));
+        for page in pages {
+            self.sight.live.add(page);
+        }
     }
 
     /// What a read gave, or `None` if it is forbidden.
@@ -239,9 +242,17 @@ impl Reader<'_> {
     {
         let action = list_action(kind, namespace);
         let first = ListParams::default().labels(selector).limit(PAGE);
+        // The bytes of a page take the room of those before it.
+        let spare = Cell::new(Vec::new());
         let (mut parameters, mut kept, mut restarts) = (first.clone(), Vec::new(), 0);
         loop {
-            let ask = || self.cluster.page::<Page<K>>(kind, namespace, &parameters, whole);
+            let ask = async || {
+                let mut body = spare.take();
+                self.cluster.page(kind, namespace, &parameters, whole, &mut body).await?;
+                let page = serde_json::from_slice::<Page<K>>(&body).map_err(kube::Error::SerdeError);
+                spare.set(body);
+                page
+            };
             let page = match self.cluster.repeated(&action, self.deadline, ask).await {
                 // The server keeps the state of a list for some minutes only.
                 Err(error) if error.has_code(410) && restarts < RESTARTS => {
