@@ -7,7 +7,9 @@ use kube::api::{
     DeleteParams, DynamicObject, GetParams, ListParams, PartialObjectMeta, PostParams, Preconditions,
     PropagationPolicy, Request,
 };
+use kube::core::ListMeta;
 use kube::{Api, Client};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -125,25 +127,29 @@ impl Cluster {
         let path = url(object.kind, object.namespace.as_deref());
         let send = || async {
             let request = Request::new(path.clone()).get(&object.name, &GetParams::default());
-            let mut body = Vec::new();
-            answer::read(&self.client, request.map_err(kube::Error::BuildRequest)?, &mut body).await?;
-            Ok(body)
+            answer::body(&self.client, request.map_err(kube::Error::BuildRequest)?).await
         };
         if_found(self.repeated(&format!("read {object}"), deadline, send).await)
     }
 
-    /// One page of a list, read into `body`. RBAC: `list` on the kind.
+    /// One page of a list: each object, as it comes, goes to `take`. RBAC: `list` on the kind.
     pub(crate) async fn page(
         &self,
         kind: Kind,
         namespace: Option<&str>,
         parameters: &ListParams,
         whole: bool,
-        body: &mut Vec<u8>,
-    ) -> Result<(), kube::Error> {
+        take: impl FnMut(&[u8]) -> Result<(), serde_json::Error>,
+    ) -> Result<ListMeta, kube::Error> {
+        #[derive(Deserialize)]
+        struct Page {
+            #[serde(default)]
+            metadata: ListMeta,
+        }
         let request = Request::new(url(kind, namespace));
         let request = if whole { request.list(parameters) } else { request.list_metadata(parameters) };
-        answer::read(&self.client, request.map_err(kube::Error::BuildRequest)?, body).await
+        let page: Page = answer::list(&self.client, request.map_err(kube::Error::BuildRequest)?, take).await?;
+        Ok(page.metadata)
     }
 
     /// Deletes the object that has this UID, and no other. Repeating it is safe: the UID pins it.

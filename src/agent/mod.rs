@@ -8,6 +8,7 @@ pub(crate) mod created_set;
 pub(crate) mod deployer;
 pub(crate) mod event;
 pub(crate) mod fetch;
+mod items;
 pub(crate) mod labels;
 pub(crate) mod logs;
 pub(crate) mod manifests;

@@ -1,12 +1,11 @@
 //! Looking at a cluster for what runs left. Reads only.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
 
 use futures::future::{join, join_all};
 use futures::stream::{self, StreamExt as _};
 use kube::api::ListParams;
-use kube::core::ListMeta;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tokio::time::Instant;
@@ -116,15 +115,15 @@ impl<'a> Survey<'a> {
             (Kind::ClusterRole, None, &of_agent),
         ];
         // Nobody asks where runs are if all Jobs were seen.
-        let mut homes = (self.sight.jobs != JobsSeen::Everywhere).then(BTreeMap::new);
+        let homes = (self.sight.jobs != JobsSeen::Everywhere).then(RefCell::default);
         let lists = kinds.map(|(kind, namespace, selector)| reader.metadata(kind, namespace, selector));
-        let (lists, bindings) = join(join_all(lists), reader.bindings(&of_agent, homes.as_mut())).await;
+        let (lists, bindings) = join(join_all(lists), reader.bindings(&of_agent, homes.as_ref())).await;
         for list in lists.into_iter().chain([bindings]) {
             if let Some(list) = self.seen(list)? {
                 self.see(list);
             }
         }
-        self.sight.homes = homes.unwrap_or_default();
+        self.sight.homes = homes.map(RefCell::into_inner).unwrap_or_default();
         Ok(())
     }
 
@@ -187,7 +186,7 @@ impl<'a> Survey<'a> {
 struct Reader<'a> {
     cluster: &'a Cluster,
     deadline: Instant,
-    /// Those that ledgers know. Nobody asks for others in a list.
+    /// Those that ledgers know.
     invocations: &'a BTreeSet<&'a str>,
 }
 
@@ -210,14 +209,14 @@ impl Reader<'_> {
     }
 
     /// Whole if it is asked, since the accounts that they grant to say where a run is.
-    async fn bindings(self, selector: &str, homes: Option<&mut Homes>) -> Result<Pages, ApiError> {
+    async fn bindings(self, selector: &str, homes: Option<&RefCell<Homes>>) -> Result<Pages, ApiError> {
         let Some(homes) = homes else { return self.metadata(Kind::ClusterRoleBinding, None, selector).await };
         let take = |binding: Binding| {
             let live = Live::new(Kind::ClusterRoleBinding, binding.metadata);
             let of_binding = binding.subjects.into_iter().flatten().filter_map(|subject| subject.namespace);
             let of_binding: BTreeSet<String> = of_binding.collect();
             for run in live.runs() {
-                homes.entry(run).or_default().extend(of_binding.iter().cloned());
+                homes.borrow_mut().entry(run).or_default().extend(of_binding.iter().cloned());
             }
             live
         };
@@ -228,6 +227,14 @@ impl Reader<'_> {
         self.pages(kind, namespace, selector, false, |item: Item| Live::new(kind, item.metadata)).await
     }
 
+    /// Nobody asks for the invocation of another machine, and without it an object takes less room.
+    fn with_known_invocation(self, mut object: Live) -> Live {
+        if object.labels.invocation_id().is_some_and(|id| !self.invocations.contains(id)) {
+            object.labels.forget_invocation_id();
+        }
+        object
+    }
+
     /// Lists page by page and keeps of each object only what is taken.
     async fn pages<K>(
         self,
@@ -235,25 +242,25 @@ impl Reader<'_> {
         namespace: Option<&str>,
         selector: &str,
         whole: bool,
-        mut take: impl FnMut(K) -> Live,
+        take: impl Fn(K) -> Live,
     ) -> Result<Pages, ApiError>
     where
         K: DeserializeOwned,
     {
         let action = list_action(kind, namespace);
         let first = ListParams::default().labels(selector).limit(PAGE);
-        // The bytes of a page take the room of those before it.
-        let spare = Cell::new(Vec::new());
         let (mut parameters, mut kept, mut restarts) = (first.clone(), Vec::new(), 0);
         loop {
             let ask = async || {
-                let mut body = spare.take();
-                self.cluster.page(kind, namespace, &parameters, whole, &mut body).await?;
-                let page = serde_json::from_slice::<Page<K>>(&body).map_err(kube::Error::SerdeError);
-                spare.set(body);
-                page
+                let mut objects = Vec::new();
+                let keep = |json: &[u8]| {
+                    objects.push(self.with_known_invocation(take(serde_json::from_slice(json)?)));
+                    Ok(())
+                };
+                let page = self.cluster.page(kind, namespace, &parameters, whole, keep).await?;
+                Ok((objects, page))
             };
-            let page = match self.cluster.repeated(&action, self.deadline, ask).await {
+            let (objects, page) = match self.cluster.repeated(&action, self.deadline, ask).await {
                 // The server keeps the state of a list for some minutes only.
                 Err(error) if error.has_code(410) && restarts < RESTARTS => {
                     (parameters, restarts) = (first.clone(), restarts + 1);
@@ -262,14 +269,8 @@ impl Reader<'_> {
                 }
                 page => page?,
             };
-            let mut objects: Vec<Live> = page.items.into_iter().flatten().map(&mut take).collect();
-            for object in &mut objects {
-                if object.labels.invocation_id().is_some_and(|id| !self.invocations.contains(id)) {
-                    object.labels.forget_invocation_id();
-                }
-            }
             kept.push(objects);
-            match page.metadata.continue_.filter(|token| !token.is_empty()) {
+            match page.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => parameters.continue_token = Some(token),
                 None => return Ok(kept),
             }
@@ -279,14 +280,6 @@ impl Reader<'_> {
 
 /// Namespaces of a run's Job, by the run.
 type Homes = BTreeMap<String, BTreeSet<String>>;
-
-/// One page of a list.
-#[derive(Deserialize)]
-struct Page<K> {
-    #[serde(default)]
-    metadata: ListMeta,
-    items: Option<Vec<K>>,
-}
 
 #[derive(Deserialize)]
 struct Item {
