@@ -141,9 +141,9 @@ impl Cluster {
         whole: bool,
         take: impl FnMut(&[u8]) -> Result<(), serde_json::Error>,
     ) -> Result<ListMeta, kube::Error> {
+        /// Every list has metadata; without it, something else answered, and says nothing of what there is.
         #[derive(Deserialize)]
         struct Page {
-            #[serde(default)]
             metadata: ListMeta,
         }
         let request = Request::new(url(kind, namespace));
