@@ -32,7 +32,7 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use crate::cli::connection::ConnectionArgs;
 use crate::error::{Error, exit};
 use crate::kubeconfig::{self, ConnectionFlags, Environment};
-use crate::report::text::harmless;
+use crate::report::text::{harmless, next_line};
 use crate::report::{preflight, stderr};
 
 /// How long a thread that still writes to a stalled pipe may hold the process up.
@@ -170,7 +170,7 @@ fn report(error: &Error, subcommand: Option<&str>) -> ExitCode {
         (Error::Invalid(_), Some(subcommand)) => Some(format!("see `kubectl aicr {subcommand} --help`")),
         _ => error.next_step(),
     };
-    let next = next.map(|next| format!("  next: {next}\n")).unwrap_or_default();
+    let next = next.as_deref().map(next_line).unwrap_or_default();
     stderr::print(format!("{ERROR}error:{ERROR:#} {}\n{details}{next}", harmless(&said)));
     ExitCode::from(error.exit_code())
 }

@@ -7,7 +7,7 @@ use crate::agent::manifests::text::yaml;
 use crate::agent::preflight::check::{Check, Who};
 use crate::agent::preflight::report::{PreparedAccount, Report};
 use crate::report::table::columns;
-use crate::report::text::harmless;
+use crate::report::text::{harmless, next_line};
 
 /// Everything that has to change and how, below the headline. Ends with what an administrator can apply.
 pub(crate) fn details(report: &Report) -> String {
@@ -16,7 +16,7 @@ pub(crate) fn details(report: &Report) -> String {
         section(&mut text, &missing(report));
     }
     for problem in &report.problems {
-        section(&mut text, &format!("{problem}\n  next: {}\n", problem.next_step()));
+        section(&mut text, &format!("{problem}\n{}", next_line(&problem.next_step())));
     }
     let warnings = report.warnings.iter().map(|warning| format!("warning: {warning}\n"));
     let notes = report.notes.iter().map(|note| format!("note: {note}\n"));

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::agent::cleanup::{Fate, Removal};
 use crate::agent::run_id::RunId;
 use crate::error::Error;
-use crate::report::text::harmless;
+use crate::report::text::{harmless, next_line};
 use crate::report::{stderr, table};
 
 /// Prints the table of objects, and what was left, to stderr. Quiet leaves what needs action.
@@ -15,7 +15,7 @@ pub(crate) fn print(run_id: &RunId, removals: &[Removal], quiet: bool) {
 
 /// Says beside another error that objects were left, and how to finish.
 pub(crate) fn print_left(left: &Error) {
-    let next = left.next_step().map(|next| format!("  next: {next}\n")).unwrap_or_default();
+    let next = left.next_step().as_deref().map(next_line).unwrap_or_default();
     stderr::print(format!("warning: {left}\n{next}"));
 }
 

@@ -18,6 +18,11 @@ pub(crate) fn harmless(text: &str) -> Cow<'_, str> {
     Cow::Owned(clean)
 }
 
+/// The line below a message that says what to do next.
+pub(crate) fn next_line(step: &str) -> String {
+    format!("  next: {step}\n")
+}
+
 fn is_harmful(c: char) -> bool {
     let reorders = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     (c.is_control() && !matches!(c, '\n' | '\t')) || reorders || matches!(c, '\u{2028}' | '\u{2029}')

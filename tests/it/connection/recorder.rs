@@ -96,8 +96,7 @@ impl Recorder {
 
     /// An API server, over TLS or plain, on a free port.
     pub(super) async fn serve(&self, name: &'static str, tls: bool, tasks: &mut JoinSet<()>) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let (listener, port) = listen().await;
         self.servers.lock().unwrap().insert(port, (name, tls));
         let this = self.clone();
         tasks.spawn(accept(listener, move |tcp| this.clone().api(tcp, port, None)));
@@ -106,8 +105,7 @@ impl Recorder {
 
     /// A proxy for HTTP: tunnels to the servers of this recorder, whatever host they are looked for on.
     pub(super) async fn http_proxy(&self, tls: bool, tasks: &mut JoinSet<()>) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let (listener, port) = listen().await;
         let this = self.clone();
         tasks.spawn(accept(listener, move |tcp| {
             let this = this.clone();
@@ -125,8 +123,7 @@ impl Recorder {
 
     /// The same for SOCKS 5.
     pub(super) async fn socks_proxy(&self, tasks: &mut JoinSet<()>) -> u16 {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let port = listener.local_addr().unwrap().port();
+        let (listener, port) = listen().await;
         let this = self.clone();
         tasks.spawn(accept(listener, move |tcp| {
             let this = this.clone();
@@ -236,6 +233,13 @@ impl Recorder {
         }
         reply(StatusCode::OK, &document(path))
     }
+}
+
+/// A free port.
+async fn listen() -> (TcpListener, u16) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = listener.local_addr().unwrap().port();
+    (listener, port)
 }
 
 async fn accept<F: Future<Output = ()> + Send + 'static>(listener: TcpListener, serve: impl Fn(TcpStream) -> F) {
